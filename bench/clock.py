@@ -1,0 +1,40 @@
+"""Time as an instrument: the lab's monotonic wall clock behind the same protocol as the twin's clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """What a procedure may ask of time. Nanoseconds are monotonic, their zero is arbitrary."""
+
+    simulated: bool
+
+    def now_ns(self) -> int:
+        """Return the monotonic time in ns."""
+        ...
+
+    def sleep_until_ns(self, deadline_ns: int) -> None:
+        """Return no earlier than ``deadline_ns``; at once if that has passed."""
+        ...
+
+
+class WallClock:
+    """The machine's monotonic clock."""
+
+    simulated = False
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def sleep_until_ns(self, deadline_ns: int) -> None:
+        remaining = deadline_ns - time.monotonic_ns()
+        if remaining > 0:
+            time.sleep(remaining * 1e-9)
+
+
+def sleep(clock: Clock, seconds: float) -> None:
+    """Sleep ``seconds`` [s] on ``clock``."""
+    clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))

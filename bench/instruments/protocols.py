@@ -1,0 +1,212 @@
+"""What the bench asks of an instrument. Drivers implement these; nothing here knows a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who an instrument says it is, as read back from it."""
+
+    name: str
+    model: str
+    serial_number: str
+    firmware: str = ""
+    address: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class LinearStage(Protocol):
+    """A motorised linear axis. Positions in mm from home, positive away from home; speeds in mm/s."""
+
+    def identify(self) -> Identity: ...
+
+    def home(self) -> None:
+        """Find the reference and return when it is found."""
+        ...
+
+    def is_homed(self) -> bool: ...
+
+    def position_mm(self) -> float:
+        """Return the position the controller reports."""
+        ...
+
+    def is_moving(self) -> bool:
+        """Return whether the axis is busy; raise on a fault flag the controller shows."""
+        ...
+
+    def start_move(self, position_mm: float, speed_mm_s: float) -> float:
+        """Start a move and return at once with the longest time it may take [s]."""
+        ...
+
+    def wait_idle(self, timeout_s: float) -> None:
+        """Return when the axis stands still; raise :class:`InstrumentTimeout` after ``timeout_s``."""
+        ...
+
+    def stop(self) -> None:
+        """Decelerate to a stand and return when it stands."""
+        ...
+
+    def arm_travel_limits(self, minimum_mm: float, maximum_mm: float) -> None:
+        """Make the *controller* refuse and stop at these positions: an independent stop."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class VoltageInput:
+    """One analog voltage input; range in V."""
+
+    channel: str
+    minimum_v: float = -10.0
+    maximum_v: float = 10.0
+    terminal: str = "differential"
+
+
+@dataclass(frozen=True)
+class BridgeInput:
+    """One strain-gauge bridge input, read as the ratio mV/V; range and excitation in mV/V and V."""
+
+    channel: str
+    minimum_mv_v: float = -2.0
+    maximum_mv_v: float = 2.0
+    excitation_v: float = 10.0
+    bridge: str = "full"
+    nominal_resistance_ohm: float = 350.0
+
+
+@dataclass(frozen=True)
+class LinearEncoder:
+    """A linear quadrature encoder on a counter, read in mm."""
+
+    counter: str
+    distance_per_pulse_mm: float
+    decoding: str = "X4"
+    initial_mm: float = 0.0
+
+
+@dataclass(frozen=True)
+class AngularEncoder:
+    """An angular quadrature encoder on a counter, read in rad."""
+
+    counter: str
+    pulses_per_revolution: int
+    decoding: str = "X4"
+    initial_rad: float = 0.0
+
+
+AnalogChannel = VoltageInput | BridgeInput
+EncoderChannel = LinearEncoder | AngularEncoder
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Where sample 0 lies in time: clock ns and UTC ns, each with the half-width of the interval it was taken in."""
+
+    clock_ns: int
+    utc_ns: int
+    half_width_ns: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive samples. ``analog`` has shape (n_samples, n_analog) in V or mV/V, ``encoders``
+    (n_samples, n_encoders) in mm or rad; ``first_sample`` counts from the start of the acquisition."""
+
+    first_sample: int
+    analog: Floats
+    encoders: Floats
+
+
+@runtime_checkable
+class Acquisition(Protocol):
+    """A running, hardware-clocked acquisition; all channels share one sample clock."""
+
+    rate_hz: float
+
+    def start(self) -> Anchor: ...
+
+    def read(self, samples: int, timeout_s: float) -> Block:
+        """Return exactly ``samples`` new samples, waiting for them at most ``timeout_s``."""
+        ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class DigitalInput(Protocol):
+    def read(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class DigitalOutput(Protocol):
+    def write(self, level: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class AnalogOutput(Protocol):
+    def write(self, volts: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Daq(Protocol):
+    """A data-acquisition device."""
+
+    def identify(self) -> Identity: ...
+
+    def acquisition(
+        self,
+        analog: Sequence[AnalogChannel],
+        encoders: Sequence[EncoderChannel],
+        rate_hz: float,
+        buffer_s: float = 10.0,
+    ) -> Acquisition: ...
+
+    def digital_input(self, line: str) -> DigitalInput: ...
+
+    def digital_output(self, line: str) -> DigitalOutput: ...
+
+    def analog_output(self, channel: str, minimum_v: float = -10.0, maximum_v: float = 10.0) -> AnalogOutput: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class ForceSensor(Protocol):
+    """Turns raw analog readings into forces. It owns no hardware: the DAQ reads, the sensor converts."""
+
+    channels: tuple[AnalogChannel, ...]
+    force_names: tuple[str, ...]
+    torque_names: tuple[str, ...]
+
+    def identify(self) -> Identity: ...
+
+    def tare(self, raw: Floats) -> None:
+        """Take the mean of ``raw`` (n_samples, n_channels), unloaded, as the new zero."""
+        ...
+
+    def convert(self, raw: Floats) -> tuple[Floats, Floats]:
+        """Return forces (n, n_force) in N and torques (n, n_torque) in N.m from ``raw`` (n, n_channels)."""
+        ...
+
+    def saturated(self, raw: Floats) -> NDArray[np.bool_]:
+        """Return (n_samples,) true where any channel touches the end of its range."""
+        ...
