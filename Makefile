@@ -1,0 +1,63 @@
+# Set-up and daily commands. Needs only Python 3.11 or newer and make; README.md gives the same as plain pip and pytest lines.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+PEERS  := zaber-motion xarray h5netcdf silx nanite openpyxl atiiaftt
+
+.PHONY: help setup demo test lint types check benchmark peers oldest clean
+
+help:
+	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
+	@echo "make test       set up and run every test but the benchmarks"
+	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
+	@echo "make lint types ruff and the strict type checker"
+	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
+
+$(VENV)/.set-up: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --editable ".[excel]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.set-up
+	$(PIP) install --quiet --editable ".[dev,excel]"
+	@touch $@
+
+# Vendors' clients and viewers the tests compare with. One that has no wheel for this machine is left out; its tests then say so and skip.
+$(VENV)/.peers: $(VENV)/.dev
+	$(PIP) install --quiet --editable ".[peers]" || \
+	  for peer in $(PEERS); do $(PIP) install --quiet $$peer || echo "left out: $$peer"; done
+	@touch $@
+
+setup: $(VENV)/.set-up
+
+# Strict: every peer must install (what CI uses).
+peers: $(VENV)/.dev
+	$(PIP) install --quiet --editable ".[peers]"
+	@touch $(VENV)/.peers
+
+demo: $(VENV)/.set-up
+	$(BIN)/python -m pytest tests/acceptance --rig indenter --operator "demo"
+
+test: $(VENV)/.peers
+	$(BIN)/python -m pytest tests
+
+benchmark: $(VENV)/.peers
+	$(BIN)/python -m pytest tests/performance -m performance
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check: lint types test
+
+oldest:
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip --disable-pip-version-check install --quiet --editable . "nidaqmx[grpc]==1.0.0"
+	.venv-oldest/bin/python -m pytest tests/contract/test_nidaqmx.py tests/contract/test_nidaqmx_client.py
+
+clean:
+	rm -rf $(VENV) .venv-oldest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
