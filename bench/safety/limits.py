@@ -1,0 +1,67 @@
+"""What a rig may do, as plain numbers, read once from its profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from bench.errors import LimitError
+
+
+@dataclass(frozen=True)
+class MotionLimits:
+    """Where a linear axis may go and how fast: positions in mm from home, speed in mm/s."""
+
+    travel_min_mm: float
+    travel_max_mm: float
+    speed_mm_s: float
+
+    def __post_init__(self) -> None:
+        numbers = (self.travel_min_mm, self.travel_max_mm, self.speed_mm_s)
+        if not all(math.isfinite(number) for number in numbers):
+            raise LimitError(
+                f"motion limits must be finite, got {numbers}",
+                reason="bad_limits",
+                remedy="Correct the [safety] table of the rig profile.",
+            )
+        if self.travel_min_mm >= self.travel_max_mm or self.speed_mm_s <= 0:
+            raise LimitError(
+                f"travel {self.travel_min_mm:g} … {self.travel_max_mm:g} mm at {self.speed_mm_s:g} mm/s is no motion",
+                reason="bad_limits",
+                remedy="Correct the [safety] table of the rig profile.",
+            )
+
+    def narrowed(self, minimum_mm: float, maximum_mm: float) -> MotionLimits:
+        """Return these limits with the travel cut to ``minimum_mm … maximum_mm`` [mm].
+
+        Raises
+        ------
+        LimitError
+            When the wanted travel reaches outside these limits, or is empty.
+        """
+        if not (self.travel_min_mm <= minimum_mm < maximum_mm <= self.travel_max_mm):
+            raise LimitError(
+                f"travel {minimum_mm:g} … {maximum_mm:g} mm does not lie inside the rig's "
+                f"{self.travel_min_mm:g} … {self.travel_max_mm:g} mm",
+                reason="travel_limit",
+                where="travel limits",
+                remedy="Ask for less travel, or correct the specimen's surface position.",
+            )
+        return replace(self, travel_min_mm=minimum_mm, travel_max_mm=maximum_mm)
+
+
+@dataclass(frozen=True)
+class LoadLimits:
+    """What the rig, the sensor and the specimen may bear: force in N, torque in N.m (None where none is measured)."""
+
+    force_n: float
+    torque_n_m: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, number in (("force", self.force_n), ("torque", self.torque_n_m)):
+            if number is not None and not (math.isfinite(number) and number > 0):
+                raise LimitError(
+                    f"the {name} limit must be a positive number, got {number}",
+                    reason="bad_limits",
+                    remedy="Correct the [safety] table of the rig profile.",
+                )
