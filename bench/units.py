@@ -37,9 +37,11 @@ __all__ = [
     "KINDS",
     "UNITS",
     "Value",
+    "article",
     "assert_within",
     "check_unit",
     "convert",
+    "due",
     "factor",
     "kinds_of",
     "pint_unit",
@@ -57,7 +59,7 @@ def article(kind: str) -> str:
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
-def expected(kind: str) -> str:
+def due(kind: str) -> str:
     """Say what is due where a value of ``kind`` stands: "a speed such as '2 mm/s'"."""
     return f"{article(kind)} such as '{EXAMPLES[kind]}'"
 
@@ -159,25 +161,25 @@ class Value:
         """
         if kind is not None and kind not in KINDS:
             raise UnitError(f"'{kind}' is not a quantity kind", remedy="Known kinds: " + ", ".join(KINDS))
-        due = f"Expected {expected(kind)}" if kind else "Write a number, a space and a unit, such as '2 mm/s'"
+        remedy = f"Expected {due(kind)}" if kind else "Write a number, a space and a unit, such as '2 mm/s'"
         if not isinstance(text, str):
-            raise UnitError(f"{text!r} has no unit", where=where, remedy=due)
+            raise UnitError(f"{text!r} has no unit", where=where, remedy=remedy)
         number, _, unit = text.strip().partition(" ")
         unit = unit.strip()
         if not _NUMBER.fullmatch(number):
-            what, remedy = _bad_number(text, number, unit, due)
+            what, remedy = _bad_number(text, number, unit, remedy)
             raise UnitError(what, where=where, remedy=remedy)
         if not unit:
-            raise UnitError(f"'{text}' is a bare number without a unit", where=where, remedy=due)
+            raise UnitError(f"'{text}' is a bare number without a unit", where=where, remedy=remedy)
         magnitude = float(number)
         if not math.isfinite(magnitude):
-            raise UnitError(f"'{text}' is too large for a float", where=where, remedy=due)
+            raise UnitError(f"'{text}' is too large for a float", where=where, remedy=remedy)
         if unit not in UNITS:
             raise UnitError(f"'{unit}' in '{text}' is not a unit the bench knows", where=where, remedy=near_miss(unit))
         if kind is None:
             kind = kinds_of(unit)[0]
         elif unit not in KINDS[kind]:
-            raise UnitError(f"'{text}' is {article(kinds_of(unit)[0])}", where=where, remedy=due)
+            raise UnitError(f"'{text}' is {article(kinds_of(unit)[0])}", where=where, remedy=remedy)
         return cls(magnitude, unit, kind)
 
     def to(self, unit: str) -> float:
@@ -198,20 +200,20 @@ class Value:
         return f"{self.magnitude!r} {self.unit}"
 
 
-def _bad_number(text: str, number: str, unit: str, due: str) -> tuple[str, str]:
+def _bad_number(text: str, number: str, unit: str, remedy: str) -> tuple[str, str]:
     """Return what is wrong with a text that does not start with a plain number and a space, and the remedy."""
     rest = f" {unit}" if unit else ""
     if re.fullmatch(r"[+-]?[0-9]+,[0-9]+", number):
         return f"'{text}' has a decimal comma", f"Write '{number.replace(',', '.')}{rest}' with a decimal point"
     if number.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-        return f"'{text}' is not a finite number", due
+        return f"'{text}' is not a finite number", remedy
     ascii_text = text.translate(_TYPED)
     if ascii_text != text:
         return f"'{text}' holds a typographic minus or space", f"Write '{ascii_text}' in plain ASCII"
     start = _NUMBER.match(number)
     if start and start.end() < len(number) and not re.match(r"[0-9_.,'eE]*[0-9]", number[start.end() :]):
         return f"'{text}' has no space after the number", f"Write '{start.group()} {number[start.end() :]}{rest}'"
-    return f"'{text}' does not start with a plain decimal number", due
+    return f"'{text}' does not start with a plain decimal number", remedy
 
 
 @cache

@@ -1,0 +1,129 @@
+"""Check a whole folder of profiles at once: each file, the files it names, and the names between files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from bench.profile.criteria import CriteriaProfile
+from bench.profile.fields import Profile
+from bench.profile.find import FOLDERS
+from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
+from bench.profile.problem import Problem, near_miss
+from bench.profile.procedure import ProcedureProfile
+from bench.profile.rig import AtiSensorProfile, RigProfile
+from bench.profile.specimen import SpecimenProfile
+from bench.profile.twin import TwinProfile
+
+FOLDER_OF: dict[type[Profile], str] = {
+    RigProfile: "rigs",
+    SpecimenProfile: "specimens",
+    ProcedureProfile: "procedures",
+    CriteriaProfile: "acceptance",
+    TwinProfile: "twins",
+}
+_IMPORT_CHECK = ("bench.archive.mapping", "check_mapping")
+
+
+def check_folder(path: str | Path) -> list[Problem]:
+    """Return every problem of every ``.toml`` file under ``path``, or of that one file; empty when all is well."""
+    root = Path(path)
+    if not root.exists():
+        return [Problem(root, "", "no such folder", "a folder of profiles")]
+    files = sorted(root.rglob("*.toml")) if root.is_dir() else [root]
+    if not files:
+        return [Problem(root, "", "a folder without a .toml file", "profiles", f"Folders are {', '.join(FOLDERS)}")]
+    problems: list[Problem] = []
+    profiles: dict[Path, Profile] = {}
+    for file in files:
+        profile, found = _check_file(file)
+        problems += found
+        if profile is not None:
+            profiles[file] = profile
+            problems += _place(file, profile)
+            problems += _calibration_file(file, profile)
+    problems += _cross_references(root, profiles)
+    return problems
+
+
+def _check_file(file: Path) -> tuple[Profile | None, list[Problem]]:
+    text, problems = read_text(file)
+    if text is None:
+        return None, problems
+    raw, problems = read_toml(text, file)
+    if raw is not None and raw.get("schema") == IMPORT_SCHEMA:
+        return None, _check_import(file, raw)
+    return (None, problems) if raw is None else parse_profile(text, file)
+
+
+def _check_import(file: Path, raw: Mapping[str, Any]) -> list[Problem]:
+    """Hand an import mapping to the importer, which alone knows its keys; imported only when there is one."""
+    module, name = _IMPORT_CHECK
+    try:
+        check = getattr(import_module(module), name)
+    except (ImportError, AttributeError):
+        return []
+    found: list[Problem] = check(raw, file)
+    return found
+
+
+def _place(file: Path, profile: Profile) -> Iterator[Problem]:
+    """A profile is found by folder and file name, so both must fit what it says of itself."""
+    folder = next(name for model, name in FOLDER_OF.items() if isinstance(profile, model))
+    if file.parent.name in FOLDERS and file.parent.name != folder:
+        schema: str = getattr(profile, "schema_id", "")
+        yield Problem(file, "schema", f'"{schema}" in {file.parent.name}/', f"a file in {folder}/", "Move the file")
+    name: str = getattr(profile, "name", "")
+    if name != file.stem:
+        yield Problem(
+            file, "name", f'"{name}"', f'"{file.stem}", the name of the file', "A profile is found by its file"
+        )
+
+
+def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
+    if not isinstance(profile, RigProfile) or not isinstance(profile.force_sensor, AtiSensorProfile):
+        return
+    key = "force_sensor.calibration_file"
+    sensor = profile.force_sensor
+    cal = file.parent / sensor.calibration_file
+    shown = f'"{sensor.calibration_file}"'
+    if not cal.is_file():
+        beside = [other.name for other in cal.parent.glob("*.cal")] if cal.parent.is_dir() else []
+        yield Problem(
+            file, key, f"{shown}, which does not exist", "the sensor's .cal file", near_miss(cal.name, beside)
+        )
+        return
+    try:
+        axes = list(ElementTree.parse(cal).getroot().iter("Axis"))
+    except ElementTree.ParseError as error:
+        yield Problem(file, key, f"{shown}, which is not XML ({error})", "the sensor's .cal file", "Copy it again")
+        return
+    names = [axis.get("Name", "?") for axis in axes]
+    if names != ["Fx", "Fy", "Fz", "Tx", "Ty", "Tz"]:
+        given = f"{shown} with the axes {', '.join(names) or 'none'}"
+        yield Problem(file, key, given, "the axes Fx, Fy, Fz, Tx, Ty, Tz")
+    for axis in axes:
+        gauges = len(axis.get("values", "").split())
+        if gauges != len(sensor.channels):
+            given = f"{shown} with {gauges} gauges on axis {axis.get('Name')}"
+            due = f"{len(sensor.channels)} gauges, one for each of force_sensor.channels"
+            yield Problem(file, key, given, due, "Is it the .cal of another sensor, or was it cut short?")
+
+
+def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[Problem]:
+    # a broken rig is reported already; its twin is not to blame as well
+    rig_files = {file.stem for file in root.rglob("rigs/*.toml")}
+    specimen_files = {file.stem for file in root.rglob("specimens/*.toml")}
+    for file, profile in profiles.items():
+        if not isinstance(profile, TwinProfile) or not root.is_dir():
+            continue
+        if profile.rig not in rig_files:
+            due = f"the name of a rig: {', '.join(sorted(rig_files)) or 'there is none'}"
+            yield Problem(file, "rig", f'"{profile.rig}"', due, near_miss(profile.rig, rig_files))
+        for name in profile.specimens:
+            if name not in specimen_files:
+                due = f"the name of a specimen: {', '.join(sorted(specimen_files)) or 'there is none'}"
+                yield Problem(file, f"specimens.{name}", f'"{name}"', due, near_miss(name, specimen_files))

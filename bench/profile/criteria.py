@@ -1,0 +1,87 @@
+"""Acceptance criteria: metric, limit, segment, definition, decision rule; data, hashed into every verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.profile.fields import AnyQuantity, NonNegativeTime, PositiveLength, Profile, Section, Speed
+from bench.profile.problem import Issue, near_miss
+from bench.profile.rig import Name
+from bench.units import EXAMPLES, article
+
+METRICS: dict[str, str] = {
+    "peak_force_deviation": "ratio",
+    "rise_slope_deviation": "ratio",
+    "residual_force": "force",
+    "residual_force_ratio": "ratio",
+}
+"""Metric → kind of its limit. The function of the same name lives in ``bench.acceptance``."""
+
+
+class AnalysisProfile(Section):
+    """How the archive is analysed before anything is judged."""
+
+    model: Literal["power_law", "damped_power_law", "hunt_crossley", "qlv1", "qlv2"]
+    contact_estimator: Literal["threshold_5sigma", "two_line", "power_law_extrapolation"]
+    weighting: Literal["sample", "segment"] = "sample"
+    compensate_frame: bool = True
+    speed: Speed
+    reference_depth: PositiveLength
+
+
+class Criterion(Section):
+    """One line of a verdict."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    metric: str
+    limit: AnyQuantity
+    comparison: Literal["below"] = "below"
+    prediction: Literal["other_replicates", "in_sample"] | None = None
+    segment: Literal["rise", "hold", "press", "residual"]
+    at_time: NonNegativeTime | None = None
+    definition: str = Field(min_length=10)
+    decision: Literal["simple", "guard_band"]
+    coverage_factor: float = Field(default=2.0, gt=0)
+    aggregate: Literal["mean", "max"]
+
+    def comparisons(self) -> Iterator[Issue]:
+        kind = METRICS.get(self.metric)
+        if kind is None:
+            known = ", ".join(METRICS)
+            yield Issue("metric", f'"{self.metric}"', f"one of {known}", near_miss(self.metric, METRICS))
+        elif self.limit.kind != kind:
+            given = f'"{self.limit}"'
+            yield Issue(
+                "limit", given, f"{article(kind)} such as '{EXAMPLES[kind]}'", f"It is {article(self.limit.kind)}"
+            )
+        if self.segment == "residual" and self.at_time is None:
+            yield Issue("at_time", "nothing", 'the time after unloading, such as "3 s"', "A residual force decays")
+        if self.segment != "residual" and self.prediction is None:
+            expected = '"other_replicates" or "in_sample"'
+            yield Issue("prediction", "nothing", expected, "Say which prediction the measurement is compared with")
+
+
+class CriteriaProfile(Profile):
+    """A set of criteria with one analysis."""
+
+    schema_id: Literal["bench.criteria/1"] = Field(alias="schema")
+    name: Name
+    version: str = Field(min_length=1)
+    description: str = ""
+    analysis: AnalysisProfile
+    criteria: tuple[Criterion, ...] = Field(min_length=1)
+
+    def comparisons(self) -> Iterator[Issue]:
+        seen: dict[str, int] = {}
+        for i, criterion in enumerate(self.criteria):
+            if criterion.id in seen:
+                yield Issue(
+                    f"criteria[{i}].id",
+                    f'"{criterion.id}"',
+                    "an id of its own",
+                    f"criteria[{seen[criterion.id]}] has it",
+                )
+            seen.setdefault(criterion.id, i)

@@ -1,0 +1,312 @@
+"""From a TOML file to a frozen profile, or to every problem it has."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from bench.errors import ProfileError
+from bench.profile.criteria import CriteriaProfile
+from bench.profile.fields import Profile, Quantity, Sections, Source, Terminal
+from bench.profile.problem import Issue, Problem, near_miss
+from bench.profile.procedure import PROCEDURES, ProcedureProfile
+from bench.profile.rig import RigProfile
+from bench.profile.specimen import SpecimenProfile
+from bench.profile.twin import TwinProfile
+
+SCHEMAS: dict[str, type[Profile]] = {
+    "bench.rig/1": RigProfile,
+    "bench.specimen/1": SpecimenProfile,
+    "bench.procedure/1": ProcedureProfile,
+    "bench.criteria/1": CriteriaProfile,
+    "bench.twin/1": TwinProfile,
+}
+IMPORT_SCHEMA = "bench.import/1"
+
+ProfileT = TypeVar("ProfileT", bound=Profile)
+
+
+def load_profile(path: str | Path) -> Profile:
+    """Load any profile; its ``schema`` key says which.
+
+    Raises
+    ------
+    ProfileError
+        With every problem of the file in ``problems``.
+    """
+    return _load(Path(path), None)
+
+
+def load_rig(path: str | Path) -> RigProfile:
+    """Load a rig profile. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(RigProfile, _load(Path(path), RigProfile))
+
+
+def load_specimen(path: str | Path) -> SpecimenProfile:
+    """Load a specimen profile. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(SpecimenProfile, _load(Path(path), SpecimenProfile))
+
+
+def load_procedure(path: str | Path) -> ProcedureProfile:
+    """Load a procedure profile, as the model its ``procedure`` key names. Raises :class:`ProfileError`."""
+    return cast(ProcedureProfile, _load(Path(path), ProcedureProfile))
+
+
+def load_criteria(path: str | Path) -> CriteriaProfile:
+    """Load acceptance criteria. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(CriteriaProfile, _load(Path(path), CriteriaProfile))
+
+
+def load_twin(path: str | Path) -> TwinProfile:
+    """Load a twin's truth. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(TwinProfile, _load(Path(path), TwinProfile))
+
+
+def parse_profile(text: str, path: Path) -> tuple[Profile | None, list[Problem]]:
+    """Return the profile in ``text`` and its problems; ``path`` is the place they name.
+
+    Archived profile texts are read back with it. The profile is None when there is a problem.
+    """
+    raw, problems = read_toml(text, path)
+    if raw is None:
+        return None, problems
+    model, problem = _model_for(raw, path)
+    if model is None:
+        return None, [problem] if problem else []
+    return _validate(model, raw, text, path)
+
+
+def read_toml(text: str, path: Path) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """Return the TOML tables in ``text``, or the syntax error as a problem."""
+    try:
+        return tomllib.loads(text), []
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at line (\d+), column (\d+)", str(error))
+        line = int(place.group(1)) if place else text.count("\n") + 1
+        lines = text.splitlines()
+        given = lines[line - 1].strip() if line <= len(lines) else "the end of the file"
+        what = str(error).partition(" (at ")[0]
+        hint = f"{what}. Texts and quantities stand in double quotes"
+        return None, [Problem(path, f"line {line}", f"`{given}`", "valid TOML", hint)]
+
+
+def read_text(path: Path) -> tuple[str | None, list[Problem]]:
+    """Return the text of ``path``, or why it cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8"), []
+    except FileNotFoundError:
+        beside = sorted(p.name for p in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+        hint = near_miss(path.name, beside) or (f"There is {', '.join(beside)}" if beside else "")
+        return None, [Problem(path, "", "no such file", "a profile", hint)]
+    except OSError as error:
+        return None, [Problem(path, "", str(error.strerror), "a readable file")]
+    except UnicodeDecodeError as error:
+        return None, [
+            Problem(path, "", f"byte {error.start} that is not UTF-8", "UTF-8 text", "Save the file as UTF-8")
+        ]
+
+
+def _load(path: Path, wanted: type[Profile] | None) -> Profile:
+    text, problems = read_text(path)
+    profile = None
+    if text is not None:
+        profile, problems = parse_profile(text, path)
+    if profile is not None and wanted is not None and not isinstance(profile, wanted):
+        schema = next(name for name, model in SCHEMAS.items() if model is wanted)
+        problems = [Problem(path, "schema", f'"{profile.schema_id}"', f'"{schema}"', "Is this the file you meant?")]  # type: ignore[attr-defined]
+    if problems or profile is None:
+        listed = "\n  ".join(str(problem) for problem in problems)
+        count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise ProfileError(f"the profile has {count}\n  {listed}", where=str(path), problems=tuple(problems))
+    return profile
+
+
+def _model_for(raw: Mapping[str, Any], path: Path) -> tuple[type[Profile] | None, Problem | None]:
+    schema = raw.get("schema")
+    known = (*SCHEMAS, IMPORT_SCHEMA)
+    if schema is None:
+        hint = f'Write it on the first line, such as schema = "{known[0]}"'
+        return None, Problem(path, "schema", "nothing", f"one of {', '.join(known)}", hint)
+    if schema == IMPORT_SCHEMA:
+        hint = "Import mappings are read by `bench import`"
+        return None, Problem(path, "schema", f'"{schema}"', f"one of {', '.join(SCHEMAS)}", hint)
+    if schema not in SCHEMAS:
+        return None, Problem(path, "schema", repr(schema), f"one of {', '.join(known)}", near_miss(str(schema), known))
+    model = SCHEMAS[schema]
+    if model is not ProcedureProfile:
+        return model, None
+    procedure = raw.get("procedure")
+    if procedure in PROCEDURES:
+        return PROCEDURES[str(procedure)], None
+    given = "nothing" if procedure is None else repr(procedure)
+    hint = near_miss(str(procedure), PROCEDURES)
+    return None, Problem(path, "procedure", given, f"one of {', '.join(PROCEDURES)}", hint)
+
+
+def _validate(
+    model: type[Profile], raw: Mapping[str, Any], text: str, path: Path
+) -> tuple[Profile | None, list[Problem]]:
+    valid: dict[Any, Any] = {}
+    profile: Profile | None = None
+    issues: list[Issue] = []
+    try:
+        profile = model.model_validate(_frozen(raw), context=valid)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            issues += _issues(model, raw, detail)
+    issues += model.cross_checks(Sections(valid))
+    if issues or profile is None:
+        return None, [Problem(path, issue.key, issue.given, issue.expected, issue.hint) for issue in issues]
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    profile._source = Source(path, text, digest)
+    return profile, []
+
+
+def _frozen(raw: Any) -> Any:
+    if isinstance(raw, Mapping):
+        return {key: _frozen(value) for key, value in raw.items()}
+    return tuple(_frozen(value) for value in raw) if isinstance(raw, list) else raw
+
+
+def _issues(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails) -> list[Issue]:
+    """Translate one pydantic error into our words."""
+    path, field, owner = _walk(model, raw, detail["loc"])
+    key = _key(path)
+    context = detail.get("ctx", {})
+    kind = detail["type"]
+    if kind == "bench_many":
+        prefix = f"{key}." if key else ""
+        return [Issue(prefix + issue.key, issue.given, issue.expected, issue.hint) for issue in context["issues"]]
+    if kind == "extra_forbidden":
+        known = [info.alias or name for name, info in owner.model_fields.items()] if owner else []
+        return [
+            Issue(key, f'the unknown key "{path[-1]}"', f"one of {', '.join(known)}", near_miss(str(path[-1]), known))
+        ]
+    expected = _expected(field, detail)
+    if kind == "missing":
+        return [Issue(key, "nothing", expected, "The key is missing")]
+    given = context.get("given") or _shown(detail["input"])
+    if kind == "bench":
+        return [Issue(key, given, context["expected"], context["hint"])]
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        tags = [str(tag).strip("'") for tag in str(context.get("expected_tags", "")).split(", ")] or ["another"]
+        tag = context.get("tag")
+        shown = f'"{tag}"' if tag else "nothing"
+        expected = "one of " + ", ".join(f'"{t}"' for t in tags if t) if tag else 'a driver such as "ati_cal"'
+        return [Issue(f"{key}.driver", shown, expected, near_miss(str(tag), tags))]
+    hint = ""
+    if kind == "literal_error" and isinstance(detail["input"], str):
+        hint = near_miss(detail["input"], re.findall(r"'([^']*)'", str(context.get("expected", ""))))
+    return [Issue(key, given, expected, hint)]
+
+
+def _shown(given: Any) -> str:
+    if isinstance(given, str):
+        return f'"{given}"'
+    if isinstance(given, Mapping):
+        return "a table"
+    return (
+        f"a list of {len(given)}"
+        if isinstance(given, Sequence)
+        else str(given).lower()
+        if isinstance(given, bool)
+        else str(given)
+    )
+
+
+def _key(path: Sequence[str | int]) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _walk(
+    model: type[BaseModel], raw: Any, loc: Sequence[str | int]
+) -> tuple[list[str | int], FieldInfo | None, type[BaseModel] | None]:
+    """Return the key path in the file, the field it ends at and the model that owns that field.
+
+    pydantic puts the tag of a chosen union member into its path; the file has no such key.
+    """
+    path: list[str | int] = []
+    field: FieldInfo | None = None
+    owner: type[BaseModel] | None = model
+    inside: tuple[type[BaseModel], ...] = (model,)
+    for i, part in enumerate(loc):
+        tagged = [m for m in inside if len(inside) > 1 and part in get_args(m.model_fields["driver"].annotation)]
+        if tagged and not (isinstance(raw, Mapping) and part in raw):
+            inside, owner = (tagged[0],), tagged[0]
+            continue
+        path.append(part)
+        owner = inside[0] if inside else None
+        known = {info.alias or name: info for name, info in owner.model_fields.items()} if owner else {}
+        if part in known:
+            field = known[str(part)]
+            inside = _models_in(field.annotation)
+        elif isinstance(part, str) and owner and i < len(loc) - 1:
+            pass  # a name chosen by the author of the file, such as a specimen's
+        raw = raw.get(part) if isinstance(raw, Mapping) else _item(raw, part)
+    return path, field, owner
+
+
+def _item(raw: Any, part: str | int) -> Any:
+    return raw[part] if isinstance(raw, Sequence) and isinstance(part, int) and part < len(raw) else None
+
+
+def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return (annotation,)
+    return tuple(model for argument in get_args(annotation) for model in _models_in(argument))
+
+
+_PLAIN = {
+    "string_type": "a text in quotes",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "date_type": "a date such as 2036-01-31, without quotes",
+    "tuple_type": "a list in brackets",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+
+def _expected(field: FieldInfo | None, detail: ErrorDetails) -> str:
+    marks = list(_marks(field)) if field else []
+    for mark in marks:
+        if isinstance(mark, Quantity):
+            return mark.expected()
+        if isinstance(mark, Terminal) and detail["type"] == "missing":
+            return f'{mark.what} such as "{mark.example}"'
+    if detail["type"] == "missing" and field is not None:
+        values = [value for value in get_args(field.annotation) if isinstance(value, str | int)]
+        if values:
+            return "one of " + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in values)
+        if _models_in(field.annotation):
+            return "a table"
+        return {str: "a text in quotes", int: "a whole number", float: "a number"}.get(field.annotation, "a value")  # type: ignore[arg-type]
+    if detail["type"] == "literal_error":
+        return str(detail.get("ctx", {}).get("expected", "")).replace("'", '"')
+    if detail["type"] == "string_pattern_mismatch":
+        return f"a text of the form {detail.get('ctx', {}).get('pattern')}"
+    message = detail["msg"].removeprefix("Input should ")
+    return _PLAIN.get(detail["type"], message.removeprefix("be "))
+
+
+def _marks(field: FieldInfo) -> list[Any]:
+    found = list(field.metadata)
+    pending = [field.annotation]
+    while pending:
+        annotation = pending.pop()
+        found += getattr(annotation, "__metadata__", ())
+        pending += get_args(annotation)
+    return found

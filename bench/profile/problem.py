@@ -1,0 +1,40 @@
+"""What can be wrong with a profile, in one shape: file, key path, what was given, what was expected, a near miss."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One thing wrong, its place given as a key path such as ``stage.max_speed``."""
+
+    key: str
+    given: str
+    expected: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An :class:`Issue` in a file. ``str(problem)`` is one readable line."""
+
+    file: Path
+    key: str
+    given: str
+    expected: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}: {self.key}" if self.key else f"{self.file}"
+        text = f"{place}: given {self.given}, expected {self.expected}"
+        return f"{text}. {self.hint}" if self.hint else text
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """Return a "did you mean" sentence for ``word``, or an empty string when nothing is close."""
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
+    return "Did you mean " + " or ".join(f'"{name}"' for name in close) + "?" if close else ""

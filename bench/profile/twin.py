@@ -1,0 +1,207 @@
+"""The twin's truth: what the simulated plant, sensors and tissue really are. No rig profile holds any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from bench.errors import UnitError
+from bench.profile.fields import (
+    Force,
+    ForceRate,
+    Length,
+    NonNegativeBridgeRatio,
+    NonNegativeForce,
+    NonNegativeLength,
+    NonNegativeRatio,
+    NonNegativeTime,
+    NonNegativeVoltage,
+    PositiveForce,
+    PositiveLength,
+    Profile,
+    Quantity,
+    Ratio,
+    ReciprocalSpeed,
+    Section,
+    Stiffness,
+    Time,
+)
+from bench.profile.problem import Issue, near_miss
+from bench.profile.rig import Name
+from bench.units import Value, due
+
+NO_LENGTH = Value(0.0, "mm", "length")
+NO_RATIO = Value(0.0, "%", "ratio")
+Share = Annotated[Value, Quantity("ratio", above="0")]
+
+FAULTS: dict[str, dict[str, str]] = {
+    "device_unplugged": {"device": "text"},
+    "saturated_cell": {},
+    "estop_pressed": {},
+    "stage_stall": {},
+    "lost_steps": {"distance": "length"},
+    "drifting_cell": {"rate": "force_rate"},
+    "broken_wire": {"gauge": "integer"},
+    "dropped_samples": {"samples": "integer"},
+    "late_reply": {"device": "text", "delay": "time"},
+    "corrupt_checksum": {"device": "text", "replies": "integer"},
+    "wrong_phantom": {"specimen": "text"},
+    "stuck_encoder": {},
+    "lost_counts": {"counts": "integer"},
+    "encoder_direction_swapped": {},
+}
+"""Fault → its parameters and what each is: a quantity kind, ``text`` or ``integer``."""
+
+
+class StageTruth(Section):
+    """The real stage behind the controller's own figures."""
+
+    serial_number: str
+    firmware: str = "7.38"
+    power_on_position: NonNegativeLength
+    hard_stop_min: Length
+    hard_stop_max: Length
+    following_lag: NonNegativeTime
+    brake_time: Time
+    screw_error: NonNegativeLength = NO_LENGTH
+    screw_pitch: PositiveLength = Value(2.0, "mm", "length")
+    stall_force: PositiveForce
+
+    def comparisons(self) -> Iterator[Issue]:
+        if self.hard_stop_min.to("mm") >= self.hard_stop_max.to("mm"):
+            given = f'"{self.hard_stop_min}"'
+            yield Issue(
+                "hard_stop_min", given, f"less than hard_stop_max, {self.hard_stop_max}", "Are the two reversed?"
+            )
+
+
+class FrameTruth(Section):
+    """The real compliance between encoder and tip."""
+
+    stiffness: Stiffness
+
+
+class EncoderTruth(Section):
+    """The real encoder."""
+
+    scale_error: Ratio = NO_RATIO
+    noise: NonNegativeLength = NO_LENGTH
+
+
+class SensorTruth(Section):
+    """The real force sensor; what the calibration does not know.
+
+    Noise, drift and offset are given along the pressing axis. ``cross_talk`` is the standard deviation of a relative
+    error on every element of the sensor's own matrix, drawn once from the seed; the calibration file does not have it.
+    """
+
+    serial_number: str
+    capacity: PositiveForce
+    gain_error: Ratio = NO_RATIO
+    cross_talk: NonNegativeRatio = NO_RATIO
+    noise: NonNegativeForce
+    drift: ForceRate = Value(0.0, "N/s", "force_rate")
+    zero_offset: Force = Value(0.0, "N", "force")
+    off_axis: tuple[Length, Length] = (NO_LENGTH, NO_LENGTH)
+
+
+class DaqTruth(Section):
+    """The real data-acquisition device."""
+
+    product: str = "USB-6351"
+    serial_number: str
+    bits: int = Field(default=16, ge=8, le=32)
+    noise: NonNegativeVoltage = Value(0.0, "V", "voltage")
+    bridge_noise: NonNegativeBridgeRatio = Value(0.0, "mV/V", "bridge_ratio")
+
+
+class PronyTerm(Section):
+    """One relaxation term: the share ``g`` of the instantaneous force that decays with time constant ``tau``."""
+
+    g: float = Field(gt=0, lt=1)
+    tau: Time
+
+
+class TissueTruth(Section):
+    """A specimen's real behaviour.
+
+    Instantaneous force F = reference_force · (δ/reference_depth)^exponent, relaxed by
+    G(t) = 1 − Σ g·(1 − exp(−t/tau)); contact never pulls.
+    """
+
+    surface_position: Length
+    reference_force: PositiveForce
+    reference_depth: PositiveLength
+    exponent: float = Field(ge=1, le=3)
+    prony: tuple[PronyTerm, ...] = Field(default=(), max_length=3)
+    hunt_crossley_damping: ReciprocalSpeed = Value(0.0, "s/mm", "reciprocal_speed")
+    specimen_force_scatter: NonNegativeRatio = NO_RATIO
+    specimen_exponent_scatter: NonNegativeRatio = NO_RATIO
+    specimen_surface_scatter: NonNegativeLength = NO_LENGTH
+    replicate_force_scatter: NonNegativeRatio = NO_RATIO
+    replicate_surface_scatter: NonNegativeLength = NO_LENGTH
+    rupture_depth: PositiveLength | None = None
+    rupture_drop: Share | None = None
+
+    def comparisons(self) -> Iterator[Issue]:
+        total = sum(term.g for term in self.prony)
+        if total >= 1:
+            yield Issue(
+                "prony", f"shares that add up to {total:g}", "less than 1 together", "The tissue would relax to nothing"
+            )
+        if (self.rupture_depth is None) != (self.rupture_drop is None):
+            missing = "rupture_drop" if self.rupture_drop is None else "rupture_depth"
+            yield Issue(missing, "nothing", "both rupture_depth and rupture_drop, or neither")
+
+
+class Fault(Section):
+    """Something that goes wrong at a world time. ``parameters`` are the fault's own, see :data:`FAULTS`."""
+
+    name: str
+    at: NonNegativeTime
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def comparisons(self) -> Iterator[Issue]:
+        if self.name not in FAULTS:
+            yield Issue("name", f'"{self.name}"', f"one of {', '.join(FAULTS)}", near_miss(self.name, FAULTS))
+            return
+        yield from fault_parameter_issues(self.name, self.parameters)
+
+
+def fault_parameter_issues(name: str, parameters: dict[str, JsonValue]) -> Iterator[Issue]:
+    """Yield what is wrong with the parameters of fault ``name``; each may be left out, none may be unknown."""
+    known = FAULTS[name]
+    for key, given in parameters.items():
+        place = f"parameters.{key}"
+        if key not in known:
+            takes = ", ".join(known) if known else "no parameters"
+            yield Issue(place, f'"{key}"', f"{takes} for the fault {name}", near_miss(key, known))
+        elif known[key] == "text" and not isinstance(given, str):
+            yield Issue(place, repr(given), "a text")
+        elif known[key] == "integer" and (not isinstance(given, int) or isinstance(given, bool)):
+            yield Issue(place, repr(given), "a whole number")
+        elif known[key] not in ("text", "integer"):
+            try:
+                Value.parse(given, known[key])  # type: ignore[arg-type]
+            except UnitError as error:
+                yield Issue(place, repr(given), due(known[key]), error.what)
+
+
+class TwinProfile(Profile):
+    """The whole truth of one simulated rig."""
+
+    schema_id: Literal["bench.twin/1"] = Field(alias="schema")
+    name: Name
+    description: str = ""
+    rig: str
+    seed: int = Field(ge=0)
+    tick: Time
+    stage: StageTruth
+    frame: FrameTruth
+    encoder: EncoderTruth = EncoderTruth()
+    force_sensor: SensorTruth
+    daq: DaqTruth
+    specimens: dict[str, TissueTruth] = Field(min_length=1)
+    faults: tuple[Fault, ...] = ()
