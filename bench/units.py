@@ -8,8 +8,8 @@ Traceback (most recent call last):
     ...
 bench.errors.UnitError: 'Nm' in '5 Nm' is not a unit the bench knows. Write N.m
 
-pint is imported when :data:`ureg` or :meth:`Value.quantity` is first used, not before: it costs half a second, and
-checking a folder of profiles needs none of it.
+pint and NumPy are imported where they are first used, not before: together they cost most of a second, and checking a
+folder of profiles needs neither.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from bench.errors import UnitError
 from bench.unit_table import EXAMPLES, KINDS, OFFSETS, UNITS, kinds_of, near_miss, ratio
 
 if TYPE_CHECKING:
+    import numpy as np
     import pint
+    from numpy.typing import ArrayLike, NDArray
 
     ureg: pint.UnitRegistry[Any]
 
@@ -110,6 +109,8 @@ def factor(from_unit: str, to_unit: str) -> float:
 
 def convert(values: ArrayLike, from_unit: str, to_unit: str) -> NDArray[np.float64]:
     """Return ``values`` (any shape, in ``from_unit``) as a new float64 array in ``to_unit``."""
+    import numpy as np
+
     _check_pair(from_unit, to_unit)
     over, under = ratio(from_unit, to_unit)
     array = np.asarray(values, dtype=np.float64) * over / under
@@ -253,6 +254,8 @@ Measured: TypeAlias = "Value | str | pint.Quantity[Any]"
 
 def _split(measured: Measured, role: str) -> tuple[NDArray[np.float64], str, frozenset[str]]:
     """Return magnitudes, whitelisted unit and the kinds they may be of."""
+    import numpy as np
+
     if isinstance(measured, str):
         measured = Value.parse(measured, where=role)
     if isinstance(measured, Value):
@@ -287,6 +290,8 @@ def assert_within(value: Measured, expected: Measured, tolerance: Measured, *, r
     UnitError
         Mixed kinds, a nan, or a tolerance that cannot be applied.
     """
+    import numpy as np
+
     x, x_unit, x_kinds = _split(value, "value")
     ref, unit, ref_kinds = _split(expected, "expected")
     tol, tol_unit, tol_kinds = _split(tolerance, "tolerance")
