@@ -1,0 +1,182 @@
+"""The DAQ's terminals: which of the rig's signals each carries, read from the plant's history by tick."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import TwinError
+from bench.twin.interfaces import World
+from bench.twin.noise import ChannelNoise
+from bench.twin.plant.indenter import Indenter
+from bench.twin.plant.sensors import ForceSensorPlant
+from bench.twin.plant.truth import RigTruth
+
+Floats = NDArray[np.float64]
+
+_TERMINAL = re.compile(r"(ai|ao|ctr)[0-9]+$|port[0-9]+/line[0-9]+$")
+
+
+class RigBus:
+    """Implements :class:`bench.twin.interfaces.SignalBus` for the indenter; the world's lock held.
+
+    Terminals may be named with or without the device (``Dev1/ai0`` or ``ai0``). The emergency stop and the enable line
+    switch the stage's power in series, in hardware: no software is asked.
+    """
+
+    def __init__(self, world: World, truth: RigTruth, plant: Indenter, sensor: ForceSensorPlant) -> None:
+        wiring = truth.wiring
+        self._world = world
+        self._truth = truth
+        self._plant = plant
+        self.sensor = sensor
+        self._gauges = {self.terminal(name): index for index, name in enumerate(wiring.gauges)}
+        self._counter = None if wiring.counter is None else self.terminal(wiring.counter)
+        self._estop = self.terminal(wiring.estop_line)
+        self._enable = self.terminal(wiring.enable_line)
+        self._idle = {f"ai{i}": ChannelNoise(truth.seed, f"idle/ai{i}") for i in range(wiring.analog_inputs)}
+        self._encoder_noise = ChannelNoise(truth.seed, "encoder")
+        self._levels = {f"port0/line{i}": False for i in range(wiring.digital_lines)}
+        self._levels[self._estop] = wiring.estop_healthy
+        self._levels[self._enable] = False
+        self._volts = {f"ao{i}": 0.0 for i in range(wiring.analog_outputs)}
+        self._stuck_from: int | None = None
+        self._swapped_from: int | None = None
+        self._lost: list[tuple[int, float]] = []
+        self._zero_mm = truth.stage.start_mm
+        self._channels = self._list_channels()
+
+    def terminal(self, name: str) -> str:
+        """Strip the device or module: ``Dev1/port0/line0`` → ``port0/line0``."""
+        match = _TERMINAL.search(name.lower())
+        return match.group(0) if match else name
+
+    def _list_channels(self) -> dict[str, str]:
+        wiring = self._truth.wiring
+        kinds = dict.fromkeys(self._idle, "analog")
+        kinds.update(dict.fromkeys(self._gauges, "analog" if self.sensor.truth.kind == "gauges" else "bridge"))
+        kinds.update({f"ctr{i}": "encoder" for i in range(wiring.counters)})
+        if self._counter is not None:
+            kinds[self._counter] = "encoder"
+        kinds.update(dict.fromkeys(self._levels, "digital"))
+        kinds[self._estop] = "digital_in"
+        kinds[self._enable] = "digital_out"
+        kinds.update(dict.fromkeys(self._volts, "analog_out"))
+        return kinds
+
+    def channels(self) -> dict[str, str]:
+        """Terminal → ``analog|bridge|encoder|digital|digital_in|digital_out|analog_out``."""
+        return dict(self._channels)
+
+    def analog(self, channel: str, first_tick: int, count: int, stride: int) -> Floats:
+        """See the interface; shape (count,), V or mV/V."""
+        name = self._known(channel)
+        force = self._history(self._plant.force, first_tick, count, stride)
+        if name in self._gauges:
+            return self.sensor.signal(self._gauges[name], force, first_tick, stride)
+        if name in self._idle:
+            return self._truth.wiring.idle_noise_v * self._idle[name].normal(first_tick, count, stride)
+        raise TwinError(f"{channel!r} is no analog input", where="twin DAQ terminals", remedy="see channels()")
+
+    def encoder(self, counter: str, first_tick: int, count: int, stride: int) -> Floats:
+        """See the interface; shape (count,), quarter pulses from where the stage stood at power-up."""
+        name = self._known(counter)
+        if name != self._counter:
+            if name.startswith("ctr"):
+                return np.zeros(count)
+            raise TwinError(f"{counter!r} is no counter", where="twin DAQ terminals", remedy="see channels()")
+        wiring, stage = self._truth.wiring, self._truth.stage
+        travel = self._history(self._plant.travel, first_tick, count, stride)
+        ticks = first_tick + stride * np.arange(count)
+        quarters: Floats = travel - self._zero_mm
+        if stage.encoder_noise_mm > 0.0:
+            quarters += stage.encoder_noise_mm * self._encoder_noise.normal(first_tick, count, stride)
+        quarters *= wiring.encoder_direction * (1.0 + stage.encoder_scale_error) * 4.0 / wiring.distance_per_pulse_mm
+        for tick, lost in self._lost:
+            quarters[ticks >= tick] -= 4.0 * lost
+        if self._swapped_from is not None:  # the counter turns round where it is
+            pivot = self._encoder_at(self._swapped_from)
+            late = ticks >= self._swapped_from
+            quarters[late] = 2.0 * pivot - quarters[late]
+        if self._stuck_from is not None:
+            quarters[ticks >= self._stuck_from] = self._encoder_at(self._stuck_from)
+        return quarters
+
+    def _encoder_at(self, tick: int) -> float:
+        """The undisturbed count at one tick, in quarter pulses."""
+        wiring, stage = self._truth.wiring, self._truth.stage
+        scale = wiring.encoder_direction * (1.0 + stage.encoder_scale_error) * 4.0 / wiring.distance_per_pulse_mm
+        count = (float(self._plant.travel()[tick]) - self._zero_mm) * scale
+        return count - sum(4.0 * lost for at, lost in self._lost if at <= tick)
+
+    def digital(self, line: str) -> bool:
+        """See the interface."""
+        return self._levels[self._line(line)]
+
+    def set_digital(self, line: str, level: bool) -> None:
+        """See the interface. The e-stop line is driven by its switch and cannot be written."""
+        name = self._line(line)
+        if name == self._estop:
+            raise TwinError(f"{line!r} is the emergency stop's input", where="twin DAQ terminals", remedy="read it")
+        self._levels[name] = level
+        if name == self._enable:
+            self._world_note(f"enable {'on' if level else 'off'}")
+            self._switch_power()
+
+    def set_analog(self, channel: str, volts: float) -> None:
+        """See the interface. Nothing on this rig is wired to an analog output."""
+        name = self._known(channel)
+        if name not in self._volts:
+            raise TwinError(f"{channel!r} is no analog output", where="twin DAQ terminals", remedy="see channels()")
+        self._volts[name] = volts
+
+    def press_estop(self, pressed: bool) -> None:
+        """Somebody presses or releases the emergency stop."""
+        healthy = self._truth.wiring.estop_healthy
+        self._levels[self._estop] = healthy is not pressed
+        self._world_note(f"estop {'pressed' if pressed else 'released'}")
+        self._switch_power()
+
+    def stick_encoder(self, tick: int) -> None:
+        self._stuck_from = tick
+
+    def swap_encoder(self, tick: int) -> None:
+        self._swapped_from = tick
+
+    def lose_counts(self, tick: int, pulses: float) -> None:
+        self._lost.append((tick, pulses))
+
+    def _switch_power(self) -> None:
+        healthy = self._levels[self._estop] == self._truth.wiring.estop_healthy
+        self._plant.set_power(self._levels[self._enable] and healthy)
+
+    def _history(self, source: Callable[[], Floats], first: int, count: int, stride: int) -> Floats:
+        values = source()
+        last = first + stride * (count - 1)
+        if count > 0 and (first < 0 or stride < 1 or last >= values.size):
+            raise TwinError(
+                f"ticks {first} … {last} are not all in the past: {values.size} ticks are known",
+                where="twin DAQ terminals",
+                remedy="park until the last of them has come",
+            )
+        return values[first : last + 1 : stride]
+
+    def _known(self, name: str) -> str:
+        terminal = self.terminal(name)
+        if terminal not in self._channels:
+            raise TwinError(f"there is no terminal {name!r}", where="twin DAQ terminals", remedy="see channels()")
+        return terminal
+
+    def _line(self, name: str) -> str:
+        terminal = self.terminal(name)
+        if terminal not in self._levels:
+            raise TwinError(f"there is no digital line {name!r}", where="twin DAQ terminals", remedy="see channels()")
+        return terminal
+
+    def _world_note(self, text: str) -> None:
+        note = getattr(self._world, "note", None)
+        if note is not None:
+            note(text)

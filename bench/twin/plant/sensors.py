@@ -1,0 +1,104 @@
+"""What the force sensor makes of the contact force: gauge voltages or one bridge ratio, with all their faults."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import TwinError
+from bench.twin.noise import ChannelNoise
+from bench.twin.plant.truth import SensorTruth
+
+Floats = NDArray[np.float64]
+
+OVERLOAD = 1.02
+"""The sensor follows the force up to this multiple of its capacity."""
+
+
+class ForceSensorPlant:
+    """Channels linear in the contact force.
+
+    Parameters
+    ----------
+    truth : SensorTruth
+    seed : int
+        Of the noise.
+    tick_s : float
+        Period of the ticks the signals are sampled on [s].
+
+    Attributes
+    ----------
+    gains : ndarray (n_channels,)
+        V (or mV/V) per N of contact force.
+    """
+
+    def __init__(self, truth: SensorTruth, seed: int, tick_s: float) -> None:
+        self.truth = truth
+        self._tick_s = tick_s
+        if truth.kind == "gauges":
+            matrix = np.array(truth.matrix, dtype=float)
+            mixed = np.eye(matrix.shape[1]) if truth.cross_talk is None else np.eye(matrix.shape[1]) + truth.cross_talk
+            gains: Floats = (1.0 + truth.gain_error) * mixed @ np.linalg.pinv(matrix) @ np.array(truth.direction)
+            noise = truth.noise_N / float(np.linalg.norm(matrix[truth.axis]))
+        elif truth.kind == "bridge":
+            gains = np.array([(1.0 + truth.gain_error) * truth.sensitivity])
+            noise = truth.noise_N * abs(truth.sensitivity)
+        else:
+            raise TwinError(f"a sensor of kind {truth.kind!r} is not simulated", where="twin plant")
+        self.gains = gains
+        self._noise_sd = noise
+        self._noise = [ChannelNoise(seed, f"force_sensor/{index}") for index in range(gains.size)]
+        self._drifts = [(0, truth.drift_N_s)]
+        self._stuck: list[tuple[int, int, float]] = []  # (from tick, channel, value)
+
+    def drift_faster(self, tick: int, rate_N_s: float) -> None:
+        """From ``tick`` on the zero runs away by ``rate_N_s`` more."""
+        self._drifts.append((tick, rate_N_s))
+
+    def saturate(self, tick: int) -> None:
+        """From ``tick`` on every channel lies at the end of its range."""
+        for channel, gain in enumerate(self.gains):
+            self._stuck.append((tick, channel, math.copysign(self.truth.limit, gain)))
+
+    def break_wire(self, tick: int, channel: int) -> None:
+        """From ``tick`` on one channel floats to the rail."""
+        if not 0 <= channel < self.gains.size:
+            raise TwinError(
+                f"there is no gauge {channel}", where="fault broken_wire", remedy=f"0 … {self.gains.size - 1}"
+            )
+        self._stuck.append((tick, channel, self.truth.limit))
+
+    def signal(self, channel: int, force: Floats, first: int, stride: int) -> Floats:
+        """Return the channel's signal.
+
+        Parameters
+        ----------
+        channel : int
+            Index of the gauge.
+        force : ndarray (n,)
+            True contact force [N] at ticks ``first + stride * (0 … n-1)``.
+
+        Returns
+        -------
+        ndarray (n,)
+            V or mV/V.
+        """
+        truth = self.truth
+        ticks = first + stride * np.arange(force.size)
+        seen = force
+        if truth.capacity_N is not None:
+            edge = OVERLOAD * truth.capacity_N
+            seen = np.clip(force, -edge, edge)
+        seen = seen + truth.offset_N
+        for tick, rate in self._drifts:
+            if rate != 0.0:
+                seen = seen + rate * self._tick_s * np.maximum(ticks - tick, 0)
+        signal: Floats = self.gains[channel] * seen
+        if self._noise_sd > 0.0:
+            signal += self._noise_sd * self._noise[channel].normal(first, force.size, stride)
+        for tick, stuck, value in self._stuck:
+            if stuck == channel:
+                signal[ticks >= tick] = value
+        return np.clip(signal, -truth.limit, truth.limit)
