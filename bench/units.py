@@ -2,7 +2,7 @@
 
 >>> speed = Value.parse("2 mm/s")
 >>> speed.to("m/s"), speed.kind, str(speed)
-(0.002, 'speed', '2.0 mm/s')
+(0.002, 'speed', '2 mm/s')
 >>> Value.parse("5 Nm")
 Traceback (most recent call last):
     ...
@@ -198,7 +198,7 @@ class Value:
         return result
 
     def __str__(self) -> str:
-        return f"{self.magnitude!r} {self.unit}"
+        return f"{repr(self.magnitude).removesuffix('.0')} {self.unit}"
 
 
 def _bad_number(text: str, number: str, unit: str, remedy: str) -> tuple[str, str]:

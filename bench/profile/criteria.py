@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from bench.profile.fields import AnyQuantity, NonNegativeTime, PositiveLength, Profile, Section, Speed
+from bench.profile.fields import AnyQuantity, Name, NonNegativeTime, PositiveLength, Profile, Section, Speed, Text
 from bench.profile.problem import Issue, near_miss
-from bench.profile.rig import Name
 from bench.units import EXAMPLES, article
 
 METRICS: dict[str, str] = {
@@ -35,14 +34,14 @@ class AnalysisProfile(Section):
 class Criterion(Section):
     """One line of a verdict."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+    id: Name
     metric: str
     limit: AnyQuantity
     comparison: Literal["below"] = "below"
     prediction: Literal["other_replicates", "in_sample"] | None = None
     segment: Literal["rise", "hold", "press", "residual"]
     at_time: NonNegativeTime | None = None
-    definition: str = Field(min_length=10)
+    definition: Text
     decision: Literal["simple", "guard_band"]
     coverage_factor: float = Field(default=2.0, gt=0)
     aggregate: Literal["mean", "max"]
@@ -69,7 +68,7 @@ class CriteriaProfile(Profile):
 
     schema_id: Literal["bench.criteria/1"] = Field(alias="schema")
     name: Name
-    version: str = Field(min_length=1)
+    version: Text
     description: str = ""
     analysis: AnalysisProfile
     criteria: tuple[Criterion, ...] = Field(min_length=1)

@@ -39,10 +39,11 @@ class Quantity:
 
     def expected(self) -> str:
         """Say in words what is due here."""
-        text = due(self.kind) if self.kind else "a number with a unit such as '2 mm/s'"
-        if self.above:
-            text += f", above {self.above}"
-        return f"{text}, at least {self.at_least}" if self.at_least else text
+        if self.kind is None:
+            return "a number with a unit such as '2 mm/s'"
+        if self.at_least in ("", "0"):
+            return due(self.kind)
+        return f"{article(self.kind)} of at least {self.at_least}"
 
     def validate(self, given: Any) -> Value:
         if isinstance(given, Value):
@@ -53,14 +54,17 @@ class Quantity:
             try:
                 value = Value.parse(given, self.kind)
             except UnitError as error:
-                hint = "" if error.remedy.startswith("Expected") else f". {error.remedy}"
+                hint = "" if error.remedy.startswith(("Expected", "Write a number")) else f". {error.remedy}"
                 raise refusal(self.expected(), error.what + hint) from None
-        for bound, allowed in ((self.above, value.magnitude.__gt__), (self.at_least, value.magnitude.__ge__)):
-            if bound:
-                least = 0.0 if bound == "0" else Value.parse(bound, value.kind).to(value.unit)
-                if allowed(least) is not True:
-                    raise refusal(self.expected(), "The value is too small")
+        if self.above and not value.magnitude > self._in_unit_of(value, self.above):
+            raise refusal(f"{article(value.kind)} above {self.above}")
+        if self.at_least and not value.magnitude >= self._in_unit_of(value, self.at_least):
+            raise refusal(f"{article(value.kind)} of at least {self.at_least}")
         return value
+
+    @staticmethod
+    def _in_unit_of(value: Value, bound: str) -> float:
+        return 0.0 if bound == "0" else Value.parse(bound, value.kind).to(value.unit)
 
 
 Length = Annotated[Value, Quantity("length")]
@@ -90,8 +94,8 @@ AnyQuantity = Annotated[Value, Quantity()]
 
 
 @dataclass(frozen=True)
-class Terminal:
-    """Marks a text field as a DAQmx physical name such as ``Dev1/ai0``: device, slash, terminal."""
+class Spelled:
+    """Marks a text field that must have a form: what it is, a pattern for the whole text, an example."""
 
     what: str
     pattern: str
@@ -100,22 +104,49 @@ class Terminal:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.validate, core_schema.str_schema(strict=True))
 
+    def expected(self) -> str:
+        """Say in words what is due here."""
+        return f'{self.what} such as "{self.example}"'
+
+    def hint(self, given: str) -> str:
+        """Say what may have gone wrong in ``given``."""
+        return ""
+
     def validate(self, given: str) -> str:
-        if re.fullmatch(rf"[A-Za-z][A-Za-z0-9_-]*/{self.pattern}", given):
-            return given
-        terminal = re.fullmatch(self.pattern, given.lower().rpartition("Dev1/")[2])
-        if terminal:
-            hint = f'Put the device before it, in lower case after the slash: "Dev1/{given.lower()}"'
-        elif ":" in given or "," in given:
-            hint = "Name one channel each, ranges and lists are not read here"
-        else:
-            hint = ""
-        raise refusal(f'{self.what} as DAQmx names it, such as "{self.example}"', hint)
+        if not re.fullmatch(self.pattern, given):
+            raise refusal(self.expected(), self.hint(given))
+        return given
 
 
+@dataclass(frozen=True)
+class Terminal(Spelled):
+    """A physical DAQmx name: device, slash, terminal; the pattern is the terminal's."""
+
+    def validate(self, given: str) -> str:
+        if not re.fullmatch(rf"{_DEVICE}/{self.pattern}", given):
+            raise refusal(self.expected(), self.hint(given))
+        return given
+
+    def hint(self, given: str) -> str:
+        if ":" in given or "," in given:
+            return "Name one channel each; ranges and lists are not read here"
+        device, _, terminal = given.partition("/")
+        if re.fullmatch(self.pattern, given.lower()):
+            return f'The device comes first: "Dev1/{given.lower()}"'
+        lowered = f"{device}/{terminal.lower()}"
+        if re.fullmatch(rf"{_DEVICE}/{self.pattern}", lowered):
+            return f'Write "{lowered}"'
+        return ""
+
+
+_DEVICE = "[A-Za-z][A-Za-z0-9_-]*"
+Name = Annotated[str, Spelled("a name in lower case, digits and underscores", "[a-z][a-z0-9_]*", "liver_phantom_a")]
+DeviceName = Annotated[str, Spelled("a DAQmx device name", _DEVICE, "Dev1")]
+HostPort = Annotated[str, Spelled("a host and port", r"[^\s:]+:[0-9]+", "localhost:31763")]
 AnalogInput = Annotated[str, Terminal("an analog input", r"ai[0-9]+", "Dev1/ai0")]
 Counter = Annotated[str, Terminal("a counter", r"ctr[0-9]+", "Dev1/ctr0")]
 DigitalLine = Annotated[str, Terminal("a digital line", r"port[0-9]+/line[0-9]+", "Dev1/port0/line0")]
+Text = Annotated[str, Spelled("a text", r"(?s).*\S.*", "...")]
 
 
 class Section(BaseModel):

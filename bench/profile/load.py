@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from bench.errors import ProfileError
 from bench.profile.criteria import CriteriaProfile
-from bench.profile.fields import Profile, Quantity, Sections, Source, Terminal
+from bench.profile.fields import Profile, Sections, Source
 from bench.profile.problem import Issue, Problem, near_miss
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
 from bench.profile.rig import RigProfile
 from bench.profile.specimen import SpecimenProfile
+from bench.profile.translate import translate
 from bench.profile.twin import TwinProfile
 
 SCHEMAS: dict[str, type[Profile]] = {
@@ -30,8 +29,6 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.twin/1": TwinProfile,
 }
 IMPORT_SCHEMA = "bench.import/1"
-
-ProfileT = TypeVar("ProfileT", bound=Profile)
 
 
 def load_profile(path: str | Path) -> Profile:
@@ -161,7 +158,7 @@ def _validate(
         profile = model.model_validate(_frozen(raw), context=valid)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
-            issues += _issues(model, raw, detail)
+            issues += translate(model, raw, detail)
     issues += model.cross_checks(Sections(valid))
     if issues or profile is None:
         return None, [Problem(path, issue.key, issue.given, issue.expected, issue.hint) for issue in issues]
@@ -174,139 +171,3 @@ def _frozen(raw: Any) -> Any:
     if isinstance(raw, Mapping):
         return {key: _frozen(value) for key, value in raw.items()}
     return tuple(_frozen(value) for value in raw) if isinstance(raw, list) else raw
-
-
-def _issues(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails) -> list[Issue]:
-    """Translate one pydantic error into our words."""
-    path, field, owner = _walk(model, raw, detail["loc"])
-    key = _key(path)
-    context = detail.get("ctx", {})
-    kind = detail["type"]
-    if kind == "bench_many":
-        prefix = f"{key}." if key else ""
-        return [Issue(prefix + issue.key, issue.given, issue.expected, issue.hint) for issue in context["issues"]]
-    if kind == "extra_forbidden":
-        known = [info.alias or name for name, info in owner.model_fields.items()] if owner else []
-        return [
-            Issue(key, f'the unknown key "{path[-1]}"', f"one of {', '.join(known)}", near_miss(str(path[-1]), known))
-        ]
-    expected = _expected(field, detail)
-    if kind == "missing":
-        return [Issue(key, "nothing", expected, "The key is missing")]
-    given = context.get("given") or _shown(detail["input"])
-    if kind == "bench":
-        return [Issue(key, given, context["expected"], context["hint"])]
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        tags = [str(tag).strip("'") for tag in str(context.get("expected_tags", "")).split(", ")] or ["another"]
-        tag = context.get("tag")
-        shown = f'"{tag}"' if tag else "nothing"
-        expected = "one of " + ", ".join(f'"{t}"' for t in tags if t) if tag else 'a driver such as "ati_cal"'
-        return [Issue(f"{key}.driver", shown, expected, near_miss(str(tag), tags))]
-    hint = ""
-    if kind == "literal_error" and isinstance(detail["input"], str):
-        hint = near_miss(detail["input"], re.findall(r"'([^']*)'", str(context.get("expected", ""))))
-    return [Issue(key, given, expected, hint)]
-
-
-def _shown(given: Any) -> str:
-    if isinstance(given, str):
-        return f'"{given}"'
-    if isinstance(given, Mapping):
-        return "a table"
-    return (
-        f"a list of {len(given)}"
-        if isinstance(given, Sequence)
-        else str(given).lower()
-        if isinstance(given, bool)
-        else str(given)
-    )
-
-
-def _key(path: Sequence[str | int]) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def _walk(
-    model: type[BaseModel], raw: Any, loc: Sequence[str | int]
-) -> tuple[list[str | int], FieldInfo | None, type[BaseModel] | None]:
-    """Return the key path in the file, the field it ends at and the model that owns that field.
-
-    pydantic puts the tag of a chosen union member into its path; the file has no such key.
-    """
-    path: list[str | int] = []
-    field: FieldInfo | None = None
-    owner: type[BaseModel] | None = model
-    inside: tuple[type[BaseModel], ...] = (model,)
-    for i, part in enumerate(loc):
-        tagged = [m for m in inside if len(inside) > 1 and part in get_args(m.model_fields["driver"].annotation)]
-        if tagged and not (isinstance(raw, Mapping) and part in raw):
-            inside, owner = (tagged[0],), tagged[0]
-            continue
-        path.append(part)
-        owner = inside[0] if inside else None
-        known = {info.alias or name: info for name, info in owner.model_fields.items()} if owner else {}
-        if part in known:
-            field = known[str(part)]
-            inside = _models_in(field.annotation)
-        elif isinstance(part, str) and owner and i < len(loc) - 1:
-            pass  # a name chosen by the author of the file, such as a specimen's
-        raw = raw.get(part) if isinstance(raw, Mapping) else _item(raw, part)
-    return path, field, owner
-
-
-def _item(raw: Any, part: str | int) -> Any:
-    return raw[part] if isinstance(raw, Sequence) and isinstance(part, int) and part < len(raw) else None
-
-
-def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return (annotation,)
-    return tuple(model for argument in get_args(annotation) for model in _models_in(argument))
-
-
-_PLAIN = {
-    "string_type": "a text in quotes",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "date_type": "a date such as 2036-01-31, without quotes",
-    "tuple_type": "a list in brackets",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
-}
-
-
-def _expected(field: FieldInfo | None, detail: ErrorDetails) -> str:
-    marks = list(_marks(field)) if field else []
-    for mark in marks:
-        if isinstance(mark, Quantity):
-            return mark.expected()
-        if isinstance(mark, Terminal) and detail["type"] == "missing":
-            return f'{mark.what} such as "{mark.example}"'
-    if detail["type"] == "missing" and field is not None:
-        values = [value for value in get_args(field.annotation) if isinstance(value, str | int)]
-        if values:
-            return "one of " + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in values)
-        if _models_in(field.annotation):
-            return "a table"
-        return {str: "a text in quotes", int: "a whole number", float: "a number"}.get(field.annotation, "a value")  # type: ignore[arg-type]
-    if detail["type"] == "literal_error":
-        return str(detail.get("ctx", {}).get("expected", "")).replace("'", '"')
-    if detail["type"] == "string_pattern_mismatch":
-        return f"a text of the form {detail.get('ctx', {}).get('pattern')}"
-    message = detail["msg"].removeprefix("Input should ")
-    return _PLAIN.get(detail["type"], message.removeprefix("be "))
-
-
-def _marks(field: FieldInfo) -> list[Any]:
-    found = list(field.metadata)
-    pending = [field.annotation]
-    while pending:
-        annotation = pending.pop()
-        found += getattr(annotation, "__metadata__", ())
-        pending += get_args(annotation)
-    return found

@@ -36,5 +36,8 @@ class Problem:
 
 def near_miss(word: str, known: Iterable[str]) -> str:
     """Return a "did you mean" sentence for ``word``, or an empty string when nothing is close."""
-    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return "Did you mean " + " or ".join(f'"{name}"' for name in close) + "?" if close else ""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
+    scores = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
+    best = [name for name, score in zip(close, scores, strict=True) if score > scores[0] - 0.1]
+    return "Did you mean " + " or ".join(f'"{name}"' for name in best) + "?" if best else ""

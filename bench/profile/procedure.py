@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bench.profile.fields import NonNegativeTime, PositiveForce, PositiveLength, Profile, Quantity, Speed, Time
+from bench.profile.fields import Name, NonNegativeTime, PositiveForce, PositiveLength, Profile, Quantity, Speed, Time
 from bench.profile.problem import Issue
-from bench.profile.rig import Name
 from bench.units import Value
 
 BaselineTime = Annotated[Value, Quantity("time", at_least="1 s")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date
@@ -16,9 +17,12 @@ from bench.profile.fields import (
     AnyQuantity,
     BridgeRatio,
     Counter,
+    DeviceName,
     DigitalLine,
     Frequency,
+    HostPort,
     Length,
+    Name,
     PositiveForce,
     PositiveLength,
     PositiveTorque,
@@ -28,13 +32,12 @@ from bench.profile.fields import (
     Sections,
     Speed,
     Stiffness,
+    Text,
     Time,
     Voltage,
 )
 from bench.profile.problem import Issue
 from bench.units import Value, article, kinds_of
-
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class StageProfile(Section):
@@ -62,8 +65,8 @@ class DaqProfile(Section):
     """The data-acquisition device. ``server`` names a gRPC device server; without it the local driver is used."""
 
     driver: Literal["nidaqmx"]
-    device: str = Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
-    server: str | None = Field(default=None, pattern=r"^[^\s:]+:[0-9]+$")
+    device: DeviceName
+    server: HostPort | None = None
     serial_number: str | None = None
     sample_rate: Frequency
     buffer: Time = Value(10.0, "s", "time")
@@ -75,7 +78,7 @@ class AtiSensorProfile(Section):
 
     driver: Literal["ati_cal"]
     channels: tuple[AnalogInput, ...] = Field(min_length=1)
-    calibration_file: str = Field(min_length=1)
+    calibration_file: Text
     serial_number: str | None = None
     pressing_axis: Literal["Fx", "Fy", "Fz"] = "Fz"
     sign: Literal[-1, 1]
@@ -147,7 +150,7 @@ class FrameProfile(Section):
 
     stiffness: Stiffness
     expanded_uncertainty: Stiffness
-    source: str = Field(min_length=1)
+    source: Text
 
     def comparisons(self) -> Iterator[Issue]:
         if self.expanded_uncertainty.to("N/mm") >= self.stiffness.to("N/mm"):
@@ -160,8 +163,8 @@ class CalibrationProfile(Section):
     """One calibration certificate: for which instrument, by whom, valid until when and over which range."""
 
     instrument: Literal["force_sensor", "encoder", "stage", "daq"]
-    certificate: str = Field(min_length=1)
-    laboratory: str = Field(min_length=1)
+    certificate: Text
+    laboratory: Text
     serial_number: str
     issued: date
     due: date
@@ -220,11 +223,8 @@ class RigProfile(Profile):
         yield from _terminals(sections)
         if stage and safety:
             yield from _limits_inside(stage, safety)
-        if sensor and safety and safety.force_limit.to("N") > sensor.capacity.to("N"):
-            yield Issue(
-                "safety.force_limit", f'"{safety.force_limit}"', f"at most the sensor's capacity, {sensor.capacity}",
-                "A saturated sensor cannot see the limit it guards",
-            )  # fmt: skip
+        if sensor and safety:
+            yield from _limits_measurable(sensor, safety)
 
 
 def _ordered(low: Value, high: Value, low_key: str, high_key: str) -> Iterator[Issue]:
@@ -243,6 +243,20 @@ def _limits_inside(stage: StageProfile, safety: SafetyProfile) -> Iterator[Issue
         yield Issue(
             "safety.speed_limit", f'"{safety.speed_limit}"', f"at most the stage's max_speed, {stage.max_speed}"
         )
+
+
+def _limits_measurable(sensor: AtiSensorProfile | LoadCellProfile, safety: SafetyProfile) -> Iterator[Issue]:
+    why = "A saturated sensor cannot see the limit it guards"
+    if safety.force_limit.to("N") > sensor.capacity.to("N"):
+        due = f"at most the sensor's capacity, {sensor.capacity}"
+        yield Issue("safety.force_limit", f'"{safety.force_limit}"', due, why)
+    if safety.torque_limit is None:
+        return
+    key, given = "safety.torque_limit", f'"{safety.torque_limit}"'
+    if isinstance(sensor, LoadCellProfile):
+        yield Issue(key, given, "no torque limit, for a load cell measures no torque", "Remove the key")
+    elif sensor.torque_capacity and safety.torque_limit.to("N.m") > sensor.torque_capacity.to("N.m"):
+        yield Issue(key, given, f"at most the sensor's torque_capacity, {sensor.torque_capacity}", why)
 
 
 def _terminals(sections: Sections) -> Iterator[Issue]:
@@ -266,5 +280,5 @@ def _terminals(sections: Sections) -> Iterator[Issue]:
     for key, terminal in used if daq else ():
         device = terminal.partition("/")[0]
         # a module in a chassis is named after it: cDAQ1 → cDAQ1Mod1
-        if daq and not device.lower().startswith(daq.device.lower()):
+        if daq and not re.fullmatch(rf"{re.escape(daq.device)}(Mod\d+)?", device, re.IGNORECASE):
             yield Issue(key, f'"{terminal}"', f'a terminal of daq.device, "{daq.device}"')

@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.profile.fields import Length, PositiveForce, PositiveLength, Profile, Section
+from bench.profile.fields import Length, Name, PositiveForce, PositiveLength, Profile, Section
 from bench.profile.problem import Issue
-from bench.profile.rig import Name
 
 
 class IndenterGeometry(Section):

@@ -12,6 +12,7 @@ from bench.profile.fields import (
     Force,
     ForceRate,
     Length,
+    Name,
     NonNegativeBridgeRatio,
     NonNegativeForce,
     NonNegativeLength,
@@ -29,7 +30,6 @@ from bench.profile.fields import (
     Time,
 )
 from bench.profile.problem import Issue, near_miss
-from bench.profile.rig import Name
 from bench.units import Value, due
 
 NO_LENGTH = Value(0.0, "mm", "length")
