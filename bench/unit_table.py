@@ -164,7 +164,7 @@ _ALIASES = {
     "meter": "m", "metre": "m", "millimeter": "mm", "millimetre": "mm", "mil": "um", "micron": "um", "microns": "um",
     "micrometer": "um", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "usec": "us",
     "minute": "min", "minutes": "min", "hertz": "Hz", "sps": "Hz", "s/s": "Hz", "volt": "V", "volts": "V",
-    "ampere": "A", "amp": "A", "amps": "A", "ohms": "Ohm", "Ω": "Ohm", "kΩ": "kOhm", "degree": "deg", "degrees": "deg",
+    "ampere": "A", "amp": "A", "amps": "A", "ohms": "Ohm", "ω": "Ohm", "kω": "kOhm", "degree": "deg", "degrees": "deg",
     "°": "deg", "radian": "rad", "radians": "rad", "°c": "degC", "c": "degC", "celsius": "degC", "kelvin": "K",
     "percent": "%", "pct": "%", "dimensionless": "1", "-": "1", "ratio": "1", "rev/min": "rpm", "r/min": "rpm",
     "cts": "count", "counts": "count", "ticks": "count", "pulses": "count", "mm/sec": "mm/s", "rad/sec": "rad/s",

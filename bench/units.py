@@ -212,8 +212,8 @@ def _bad_number(text: str, number: str, unit: str, remedy: str) -> tuple[str, st
     if ascii_text != text:
         return f"'{text}' holds a typographic minus or space", f"Write '{ascii_text}' in plain ASCII"
     start = _NUMBER.match(number)
-    if start and start.end() < len(number) and not re.match(r"[0-9_.,'eE]*[0-9]", number[start.end() :]):
-        return f"'{text}' has no space after the number", f"Write '{start.group()} {number[start.end() :]}{rest}'"
+    if start and not unit and not re.match(r"[0-9_.,']", number[start.end() :]):
+        return f"'{text}' has no space after the number", f"Write '{start.group()} {number[start.end() :]}'"
     return f"'{text}' does not start with a plain decimal number", remedy
 
 
@@ -272,7 +272,7 @@ def _split(measured: Measured, role: str) -> tuple[NDArray[np.float64], str, fro
 
 
 def assert_within(value: Measured, expected: Measured, tolerance: Measured, *, relative: bool | None = None) -> None:
-    """Assert that ``value`` lies within ``tolerance`` of ``expected``, bounds included.
+    """Assert that ``value`` lies within ``tolerance`` of ``expected``, bounds included (to float rounding).
 
     Parameters
     ----------
@@ -329,7 +329,8 @@ def assert_within(value: Measured, expected: Measured, tolerance: Measured, *, r
         )
     if np.any(allowed < 0):
         raise UnitError("the tolerance is negative", where="tolerance", remedy="Give zero or more")
-    excess = np.abs(x - ref) - allowed
+    rounding = 4 * np.finfo(np.float64).eps * np.maximum(np.abs(x), np.abs(ref))  # 1.01 - 1 is a bit more than 0.01
+    excess = np.abs(x - ref) - allowed - rounding
     if np.any(excess > 0):
         x, ref, allowed, excess = np.broadcast_arrays(x, ref, allowed, excess)
         worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
