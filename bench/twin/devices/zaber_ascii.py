@@ -273,12 +273,14 @@ class ZaberAscii:
         return "0"
 
     def _on_fault(self, code: str) -> None:
+        under_way = self._end is not None
         self._forget_end()
         if code == "stalled":
             self.flags.add("FS")
         else:
             self._disabled = True
-        self._finished()
+        if under_way:
+            self._finished()
 
     # -- other commands -----------------------------------------------------------------------------------------------
 

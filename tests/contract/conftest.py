@@ -1,0 +1,293 @@
+"""A stage, its controller and a line to it inside the test's own process, in virtual time: no sockets, no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import serial
+
+from bench.instruments import serial_line
+from bench.twin.devices.zaber_ascii import ZaberAscii
+from bench.twin.world import SimWorld
+
+URL = "loopback://stage"
+
+
+class KinematicStage:
+    """A stage that does exactly what it is told: piecewise constant acceleration, no lag, no load."""
+
+    def __init__(self, world: SimWorld, position_mm: float) -> None:
+        self._world = world
+        self._pieces: list[tuple[float, float, float, float]] = [(0.0, position_mm, 0.0, 0.0)]  # t, x, v, a
+        self._end_s = 0.0
+        self._fault: str | None = None
+        self._on_fault: list[Callable[[str], None]] = []
+        self.hard_limits = (0.0, 0.0)
+
+    def _state(self) -> tuple[float, float]:
+        now = self._world.now_ns * 1e-9
+        t, x, v, a = [piece for piece in self._pieces if piece[0] <= now][-1]
+        dt = now - t
+        return x + v * dt + a * dt * dt / 2, v + a * dt
+
+    def position_mm(self) -> float:
+        return self._state()[0]
+
+    def setpoint_mm(self) -> float:
+        return self._state()[0]
+
+    def velocity_mm_s(self) -> float:
+        return self._state()[1]
+
+    def is_moving(self) -> bool:
+        return self._world.now_ns < round(self._end_s * 1e9)
+
+    def fault(self) -> str | None:
+        return self._fault
+
+    def _follow(self, parts: list[tuple[float, float]]) -> int:
+        """Take (duration, acceleration) parts from here on; return the end [ns]."""
+        t = self._world.now_ns * 1e-9
+        x, v = self._state()
+        self._pieces = []
+        for duration, a in parts:
+            self._pieces.append((t, x, v, a))
+            x += v * duration + a * duration * duration / 2
+            v += a * duration
+            t += duration
+        self._pieces.append((t, x, 0.0, 0.0))
+        self._end_s = t
+        return round(t * 1e9)
+
+    def move_to(self, target_mm: float, speed_mm_s: float, acceleration_mm_s2: float) -> int:
+        x, v = self._state()
+        a = acceleration_mm_s2
+        brake = [(abs(v) / a, -a if v > 0 else a)] if v else []
+        distance = target_mm - (x + (v * abs(v) / a / 2))
+        sign = 1.0 if distance > 0 else -1.0
+        top = min(speed_mm_s, (abs(distance) * a) ** 0.5)
+        cruise = (abs(distance) - top * top / a) / top if top else 0.0
+        return self._follow([*brake, (top / a, sign * a), (cruise, 0.0), (top / a, -sign * a)])
+
+    def move_velocity(self, speed_mm_s: float, acceleration_mm_s2: float) -> None:
+        edge = self.hard_limits[speed_mm_s > 0]
+        self.move_to(edge, abs(speed_mm_s), acceleration_mm_s2)
+
+    def stop(self, acceleration_mm_s2: float) -> int:
+        v = self.velocity_mm_s()
+        return self._follow([(abs(v) / acceleration_mm_s2, -acceleration_mm_s2 if v > 0 else acceleration_mm_s2)])
+
+    def set_hard_limits(self, minimum_mm: float, maximum_mm: float) -> None:
+        self.hard_limits = (minimum_mm, maximum_mm)
+
+    def set_zero_here(self) -> None:
+        self._pieces = [(self._world.now_ns * 1e-9, 0.0, 0.0, 0.0)]
+
+    def on_fault(self, action: Callable[[str], None]) -> None:
+        self._on_fault.append(action)
+
+    def break_down(self, code: str | None) -> None:
+        """Stall, lose power, or (None) be well again."""
+        was_moving, self._fault = self.is_moving(), code
+        if code is not None:
+            self._pieces, self._end_s = [(self._world.now_ns * 1e-9, self.position_mm(), 0.0, 0.0)], 0.0
+            for action in self._on_fault if was_moving else []:
+                action(code)
+
+
+class WorldClock:
+    """The test's one participant as a bench clock."""
+
+    simulated = True
+
+    def __init__(self, world: SimWorld) -> None:
+        self.world = world
+        self.member = world.register("test")
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+    def sleep_until_ns(self, deadline_ns: int) -> None:
+        self.world.park(self.member, until_ns=deadline_ns)
+
+
+class LoopbackPort(serial.SerialBase):
+    """Both ends of the line: a pyserial port for the driver, a :class:`SerialPort` for the device."""
+
+    clock: WorldClock
+    device: ZaberAscii
+    sent: bytearray
+
+    def open(self) -> None:
+        self._inbox = bytearray()
+        self._free_ns = 0
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def _reconfigure_port(self) -> None:
+        pass
+
+    def _update_dtr_state(self) -> None:
+        pass
+
+    _update_rts_state = _update_dtr_state
+
+    @property
+    def in_waiting(self) -> int:
+        return len(self._inbox)
+
+    def write(self, data: bytes) -> int:
+        self.sent += data
+        self.clock.world.at(self.clock.now_ns() + self._wire_ns(data), lambda: self.device.receive(bytes(data)))
+        return len(data)
+
+    def read(self, size: int = 1) -> bytes:
+        until_ns = self.clock.now_ns() + round(self.timeout * 1e9)
+        self.clock.world.park(self.clock.member, until_ns=until_ns, ready=lambda: len(self._inbox) >= size)
+        taken = bytes(self._inbox[:size])
+        del self._inbox[:size]
+        return taken
+
+    def send(self, data: bytes, *, delay_ns: int = 0) -> None:
+        due = max(self.clock.now_ns() + delay_ns, self._free_ns) + self._wire_ns(data)
+        if delay_ns < 1_000_000:  # frames follow one another on the wire; one that is late holds up no other
+            self._free_ns = due
+        self.clock.world.at(due, lambda: self._inbox.extend(data))
+
+    def _wire_ns(self, data: bytes) -> int:
+        return len(data) * 10 * 1_000_000_000 // self.baudrate
+
+
+class ScriptedPort(serial.SerialBase):
+    """A line whose every byte is known beforehand; what is sent must be what the script says, in its order."""
+
+    def __init__(self, script: list[tuple[bytes, bytes]]) -> None:
+        super().__init__()
+        self.script = list(script)
+        self.now_ns = 0
+        self._inbox = b""
+
+    def open(self) -> None:
+        self.is_open = True
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def _reconfigure_port(self) -> None:
+        pass
+
+    _update_dtr_state = _update_rts_state = _reconfigure_port
+
+    @property
+    def in_waiting(self) -> int:
+        return len(self._inbox)
+
+    def write(self, data: bytes) -> int:
+        assert self.script, f"not in the script: {data!r}"
+        due, answer = self.script.pop(0)
+        assert bytes(data) == due
+        self._inbox += answer
+        return len(data)
+
+    def read(self, size: int = 1) -> bytes:
+        taken, self._inbox = self._inbox[:size], self._inbox[size:]
+        if len(taken) < size:
+            self.now_ns += round(self.timeout * 1e9)
+        return taken
+
+    def leftovers(self) -> tuple[list[tuple[bytes, bytes]], bytes]:
+        return self.script, self._inbox
+
+
+class ScriptedClock:
+    """Time passes only by waiting for bytes and by sleeping."""
+
+    simulated = True
+
+    def __init__(self, port: ScriptedPort) -> None:
+        self.port = port
+
+    def now_ns(self) -> int:
+        return self.port.now_ns
+
+    def sleep_until_ns(self, deadline_ns: int) -> None:
+        self.port.now_ns = max(self.port.now_ns, deadline_ns)
+
+
+@dataclass
+class Loopback:
+    """What a test holds: the world, the plant, the device and everything the driver has sent."""
+
+    clock: WorldClock
+    plant: KinematicStage
+    device: ZaberAscii
+    sent: bytearray = field(default_factory=bytearray)
+    url: str = URL
+
+    def after(self, seconds: float, action: Callable[[], object]) -> None:
+        self.clock.world.at(self.clock.now_ns() + round(seconds * 1e9), lambda: (action(), None)[1])
+
+    def talk(self, line: bytes, wait_s: float = 0.1) -> bytes:
+        """Say a line to the device as a terminal would, and return all it answers."""
+        port = self.port
+        port.write(line)
+        self.clock.sleep_until_ns(self.clock.now_ns() + round(wait_s * 1e9))
+        return port.read(port.in_waiting) if port.in_waiting else b""
+
+    @property
+    def port(self) -> LoopbackPort:
+        return self._port
+
+
+@pytest.fixture
+def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
+    """A powered stage 12.3 mm from home, not referenced, at the URL ``loopback.url``."""
+    world = SimWorld()
+    clock = WorldClock(world)
+    plant = KinematicStage(world, 12.3)
+    bench = Loopback(clock, plant, ZaberAscii(plant))
+    port = LoopbackPort()
+    port.clock, port.device, port.sent = clock, bench.device, bench.sent
+    port.timeout = 0.05
+    port.baudrate = bench.device.baud
+    port.open()
+    bench._port = port
+    bench.device.attach(world, port)
+
+    def open_url(url: str, *, do_not_open: bool, baudrate: int, timeout: float, **_: object) -> LoopbackPort:
+        assert (url, do_not_open) == (URL, True)
+        port.close()
+        port.timeout, port.baudrate = timeout, baudrate
+        return port
+
+    monkeypatch.setattr(serial_line.serial, "serial_for_url", open_url)
+    yield bench
+    assert world.fault is None
+
+
+Script = Callable[[list[tuple[bytes, bytes]]], AbstractContextManager[ScriptedClock]]
+
+
+@pytest.fixture
+def conversation(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Open a context in which ``script://`` plays a list of (sent, answered) bytes, and fails on what is left over."""
+
+    @contextmanager
+    def play(script: list[tuple[bytes, bytes]]) -> Iterator[ScriptedClock]:
+        port = ScriptedPort(script)
+
+        def open_url(url: str, *, do_not_open: bool, timeout: float, **_: object) -> ScriptedPort:
+            assert (url, do_not_open) == ("script://", True)
+            port.timeout = timeout
+            return port
+
+        monkeypatch.setattr(serial_line.serial, "serial_for_url", open_url)
+        yield ScriptedClock(port)
+        assert port.leftovers() == ([], b"")
+
+    return play
