@@ -89,26 +89,26 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
     key = "force_sensor.calibration_file"
     sensor = profile.force_sensor
     cal = file.parent / sensor.calibration_file
-    shown = f'"{sensor.calibration_file}"'
+    named = f'"{sensor.calibration_file}"'
     if not cal.is_file():
         beside = [other.name for other in cal.parent.glob("*.cal")] if cal.parent.is_dir() else []
         yield Problem(
-            file, key, f"{shown}, which does not exist", "the sensor's .cal file", near_miss(cal.name, beside)
+            file, key, f"{named}, which does not exist", "the sensor's .cal file", near_miss(cal.name, beside)
         )
         return
     try:
         axes = list(ElementTree.parse(cal).getroot().iter("Axis"))
     except ElementTree.ParseError as error:
-        yield Problem(file, key, f"{shown}, which is not XML ({error})", "the sensor's .cal file", "Copy it again")
+        yield Problem(file, key, f"{named}, which is not XML ({error})", "the sensor's .cal file", "Copy it again")
         return
     names = [axis.get("Name", "?") for axis in axes]
     if names != ["Fx", "Fy", "Fz", "Tx", "Ty", "Tz"]:
-        given = f"{shown} with the axes {', '.join(names) or 'none'}"
+        given = f"{named} with the axes {', '.join(names) or 'none'}"
         yield Problem(file, key, given, "the axes Fx, Fy, Fz, Tx, Ty, Tz")
     for axis in axes:
         gauges = len(axis.get("values", "").split())
         if gauges != len(sensor.channels):
-            given = f"{shown} with {gauges} gauges on axis {axis.get('Name')}"
+            given = f"{named} with {gauges} gauges on axis {axis.get('Name')}"
             due = f"{len(sensor.channels)} gauges, one for each of force_sensor.channels"
             yield Problem(file, key, given, due, "Is it the .cal of another sensor, or was it cut short?")
 

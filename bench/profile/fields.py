@@ -50,9 +50,11 @@ class Quantity:
             if self.kind is not None and given.kind != self.kind:
                 raise refusal(self.expected(), f"'{given}' is {article(given.kind)}")
             value = given
+        elif not isinstance(given, str | int | float) or isinstance(given, bool):
+            raise refusal(self.expected())
         else:
             try:
-                value = Value.parse(given, self.kind)
+                value = Value.parse(given, self.kind)  # type: ignore[arg-type]  # a bare number gets its own sentence
             except UnitError as error:
                 hint = "" if error.remedy.startswith(("Expected", "Write a number")) else f". {error.remedy}"
                 raise refusal(self.expected(), error.what + hint) from None

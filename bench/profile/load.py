@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from bench.errors import ProfileError
 from bench.profile.criteria import CriteriaProfile
 from bench.profile.fields import Profile, Sections, Source
-from bench.profile.problem import Issue, Problem, near_miss
+from bench.profile.problem import Issue, Problem, near_miss, shown
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
 from bench.profile.rig import RigProfile
 from bench.profile.specimen import SpecimenProfile
@@ -136,14 +136,14 @@ def _model_for(raw: Mapping[str, Any], path: Path) -> tuple[type[Profile] | None
         hint = "Import mappings are read by `bench import`"
         return None, Problem(path, "schema", f'"{schema}"', f"one of {', '.join(SCHEMAS)}", hint)
     if schema not in SCHEMAS:
-        return None, Problem(path, "schema", repr(schema), f"one of {', '.join(known)}", near_miss(str(schema), known))
+        return None, Problem(path, "schema", shown(schema), f"one of {', '.join(known)}", near_miss(str(schema), known))
     model = SCHEMAS[schema]
     if model is not ProcedureProfile:
         return model, None
     procedure = raw.get("procedure")
     if procedure in PROCEDURES:
         return PROCEDURES[str(procedure)], None
-    given = "nothing" if procedure is None else repr(procedure)
+    given = "nothing" if procedure is None else shown(procedure)
     hint = near_miss(str(procedure), PROCEDURES)
     return None, Problem(path, "procedure", given, f"one of {', '.join(PROCEDURES)}", hint)
 

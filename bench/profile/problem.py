@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,16 @@ def near_miss(word: str, known: Iterable[str]) -> str:
     scores = [difflib.SequenceMatcher(None, name, word).ratio() for name in close]
     best = [name for name, score in zip(close, scores, strict=True) if score > scores[0] - 0.1]
     return "Did you mean " + " or ".join(f'"{name}"' for name in best) + "?" if best else ""
+
+
+def shown(given: Any) -> str:
+    """Return a value much as the file has it."""
+    if isinstance(given, str):
+        return f'"{given}"'
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, Mapping):
+        return "a table"
+    if isinstance(given, tuple | list):
+        return f"a list of {len(given)}" if given else "an empty list"
+    return str(given)

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from bench.profile.fields import Profile, Quantity, Spelled
-from bench.profile.problem import Issue, near_miss
+from bench.profile.problem import Issue, near_miss, shown
 
 
 def translate(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails) -> list[Issue]:
@@ -30,7 +30,7 @@ def translate(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails
     expected = _expected(field, detail)
     if kind == "missing":
         return [Issue(key, "nothing", expected, "The key is missing")]
-    given = context.get("given") or _shown(detail["input"])
+    given = context.get("given") or shown(detail["input"])
     if kind == "bench":
         return [Issue(key, given, context["expected"], context["hint"])]
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -41,19 +41,6 @@ def translate(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails
     if kind == "literal_error" and isinstance(detail["input"], str):
         hint = near_miss(detail["input"], re.findall(r"'([^']*)'", str(context.get("expected", ""))))
     return [Issue(key, given, expected, hint)]
-
-
-def _shown(given: Any) -> str:
-    """Return a value much as the file has it."""
-    if isinstance(given, str):
-        return f'"{given}"'
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, Mapping):
-        return "a table"
-    if isinstance(given, tuple | list):
-        return f"a list of {len(given)}" if given else "an empty list"
-    return str(given)
 
 
 def _key(path: Sequence[str | int]) -> str:
@@ -94,8 +81,8 @@ def _tags(member: type[BaseModel]) -> tuple[Any, ...]:
 
 
 def _one_of(values: Sequence[Any]) -> str:
-    shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in values]
-    return "one of " + ", ".join(shown) if len(shown) > 1 else shown[0]
+    words = [shown(value) for value in values]
+    return "one of " + ", ".join(words) if len(words) > 1 else words[0]
 
 
 def _models_in(annotation: Any) -> tuple[type[BaseModel], ...]:

@@ -29,7 +29,7 @@ from bench.profile.fields import (
     Stiffness,
     Time,
 )
-from bench.profile.problem import Issue, near_miss
+from bench.profile.problem import Issue, near_miss, shown
 from bench.units import Value, due
 
 NO_LENGTH = Value(0.0, "mm", "length")
@@ -179,14 +179,14 @@ def fault_parameter_issues(name: str, parameters: dict[str, JsonValue]) -> Itera
             takes = ", ".join(known) if known else "no parameters"
             yield Issue(place, f'"{key}"', f"{takes} for the fault {name}", near_miss(key, known))
         elif known[key] == "text" and not isinstance(given, str):
-            yield Issue(place, repr(given), "a text")
+            yield Issue(place, shown(given), "a text")
         elif known[key] == "integer" and (not isinstance(given, int) or isinstance(given, bool)):
-            yield Issue(place, repr(given), "a whole number")
+            yield Issue(place, shown(given), "a whole number")
         elif known[key] not in ("text", "integer"):
             try:
                 Value.parse(given, known[key])  # type: ignore[arg-type]
             except UnitError as error:
-                yield Issue(place, repr(given), due(known[key]), error.what)
+                yield Issue(place, shown(given), due(known[key]), error.what)
 
 
 class TwinProfile(Profile):
