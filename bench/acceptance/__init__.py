@@ -1,0 +1,22 @@
+"""Criteria, uncertainty, decision rule, verdict: pure functions of an archive and a criteria profile.
+
+>>> verdict = judge_run(run, load_criteria("profiles/acceptance/contact_model.toml"))    # doctest: +SKIP
+>>> verdict.outcome, [str(row) for row in verdict.rows]                                  # doctest: +SKIP
+"""
+
+from bench.acceptance.decision import SEVERITY, Outcome, decide, worst
+from bench.acceptance.uncertainty import Budget, Component, coverage_factor
+from bench.acceptance.verdict import ReplicateValue, Row, Verdict
+
+__all__ = [
+    "SEVERITY",
+    "Budget",
+    "Component",
+    "Outcome",
+    "ReplicateValue",
+    "Row",
+    "Verdict",
+    "coverage_factor",
+    "decide",
+    "worst",
+]

@@ -1,0 +1,460 @@
+"""The pytest plug-in on generated labs; through `bench_parts` they get a station, a procedure and a judge of the test."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+# Loaded here and now: pytester forgets after each inner session what was imported in it, and numpy loads once only.
+import bench.acceptance
+import bench.archive
+import bench.profile  # noqa: F401
+import fixtures.session
+
+pytest_plugins = ["pytester"]
+
+# A lab whose station is a plain object, whose procedure writes a real archive, whose judge says what $FAKE_OUTCOME says.
+LAB = """
+import contextlib
+import dataclasses
+import os
+from datetime import UTC, datetime
+
+import numpy as np
+from bench.acceptance import Outcome, Row, Verdict
+from bench.archive import DatasetSpec, GroupSpec, Provenance, RunWriter
+from bench.errors import InstrumentDisconnected, LimitError, SafetyAbort
+
+LOG = []
+
+
+@contextlib.contextmanager
+def open_station(rig, backend, *, twin, specimen, seed):
+    LOG.append(f"open {rig.name} {backend} {twin.name if twin else None} {specimen.name} {seed}")
+    if os.environ.get("FAKE_UNPLUGGED"):
+        raise InstrumentDisconnected("the stage is gone", where="stage", remedy="Plug it in")
+    yield rig
+    LOG.append(f"close {specimen.name}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def log():
+    yield
+    with open("log.txt", "w") as file:
+        file.write("\\n".join(LOG) + "\\n")
+
+
+def run_procedure(station, procedure, specimen, *, operator, results_dir, criteria_texts, progress):
+    LOG.append(f"perform {procedure.name} x{procedure.replicates} on {specimen.name} for {operator}")
+    progress("pressing 1 of 2", 0.25)
+    progress("pressing 2 of 2", 0.75)
+    abort = os.environ.get("FAKE_ABORT")
+    if abort == "limit":
+        raise LimitError("70 mm is outside the travel", reason="travel_limit")
+    if abort:
+        raise SafetyAbort("stopped", reason=abort)
+    provenance = Provenance(
+        operator=operator, specimen=specimen.name, procedure=procedure.name, rig=station.name,
+        started_utc=datetime.now(UTC), backend="mock", simulated=True, seed=1,
+        texts={**criteria_texts, "procedure.toml": procedure.source.text},
+    )
+    groups = [GroupSpec("force", (DatasetSpec("contact", "N", "force", ("contact_force",)),), 100.0, 10)]
+    with RunWriter.create(results_dir, procedure.name, provenance, groups) as writer:
+        writer.append("force", {"contact": np.zeros((10, 1))}, np.arange(10) / 100)
+        return writer.close("COMPLETE")
+
+
+def judge(run, criteria):
+    outcome = Outcome(os.environ.get("FAKE_OUTCOME", "PASS"))
+    value = float("nan") if outcome in ("ERROR", "NOT-RUN") else 4.25
+    row = Row("peak_force", "peak_force_deviation", value, 1.26, 10.0, "%", outcome, "as the test wants it")
+    return Verdict(
+        outcome, (row,), "contact stiffness explains it", criteria.name, criteria.version, criteria.source.sha256,
+        run.path.name, run.digest, run.simulated, "0",
+    )
+
+
+@pytest.fixture(scope="session")
+def bench_parts(bench_parts):
+    return dataclasses.replace(bench_parts, open_station=open_station, run_procedure=run_procedure, judge=judge)
+"""
+
+PRESS = """
+    def test_press(perform, judge):
+        run = perform("indentation")
+        verdict = judge("contact_model", run)
+        assert verdict.outcome in ("PASS", "MARGINAL")
+"""
+
+
+@pytest.fixture
+def lab(pytester: pytest.Pytester, repository: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A lab's repository with the conftest of a checkout and exchanged parts; the profiles are the bench's own."""
+    for name in ("FAKE_OUTCOME", "FAKE_ABORT", "FAKE_UNPLUGGED"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeconftest((repository / "conftest.py").read_text(encoding="utf-8") + LAB)
+    return pytester
+
+
+def verdict_files(lab: pytest.Pytester, folder: str = "results") -> list[Path]:
+    return sorted((lab.path / folder).glob("*.verdict-*.json"))
+
+
+# -- perform and judge
+
+
+def test_a_pass_is_archived_judged_and_shown_as_simulated(lab: pytest.Pytester) -> None:
+    lab.makepyfile(PRESS)
+    result = lab.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "bench: rig indenter, backend mock (SIMULATED)",
+            "*= verdicts (SIMULATED) =*",
+            "criterion *value ± U *limit *unit *outcome *archive",
+            "contact_model/peak_force *4.2 ± 1.3 *< 10 *% *PASS *results*indentation*.h5 (SIMULATED)",
+        ]
+    )
+    (stored,) = verdict_files(lab)
+    record = json.loads(stored.read_text(encoding="utf-8"))["verdict"]
+    assert record["outcome"] == "PASS"
+    assert record["judged"]["test"] == "test_a_pass_is_archived_judged_and_shown_as_simulated.py::test_press"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counted", "message"),
+    [
+        ("FAIL", {"failed": 1}, "*contact_model FAIL (SIMULATED)*"),
+        ("MARGINAL", {"failed": 1}, "*MARGINAL is not a pass*--accept-marginal*"),
+        ("NOT-RUN", {"failed": 1}, "*nothing was judged, and a missing value never passes*"),
+        ("ERROR", {"errors": 1}, "*the bench is at fault, not the device under test*"),
+    ],
+)
+def test_only_pass_passes(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, outcome: str, counted: dict[str, int], message: str
+) -> None:
+    monkeypatch.setenv("FAKE_OUTCOME", outcome)
+    lab.makepyfile(PRESS)
+    result = lab.runpytest()
+    result.assert_outcomes(**counted)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([message])
+    result.stdout.fnmatch_lines(
+        [f"contact_model/peak_force *{outcome} *", "contact_model: contact stiffness explains it"]
+    )
+    assert len(verdict_files(lab)) == 1, "a verdict that is not a pass is kept as well"
+
+
+def test_a_failure_shows_the_line_of_the_test_and_not_the_inside_of_the_plugin(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_OUTCOME", "FAIL")
+    lab.makepyfile(PRESS)
+    result = lab.runpytest()
+    result.stdout.fnmatch_lines(
+        ['>*judge("contact_model", run)', "E*contact_model FAIL*", "E*FAIL*peak_force: 4.2 ± 1.3 %*"]
+    )
+    result.stdout.no_fnmatch_line("*fixtures*judging.py*")
+
+
+def test_a_marginal_verdict_can_be_accepted_and_stays_marginal(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_OUTCOME", "MARGINAL")
+    lab.makepyfile(PRESS)
+    result = lab.runpytest("--accept-marginal", "--junitxml=report.xml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["contact_model/peak_force *MARGINAL (accepted) *"])
+    record = json.loads(verdict_files(lab)[0].read_text(encoding="utf-8"))["verdict"]
+    assert (record["outcome"], record["judged"]["marginal_accepted"]) == ("MARGINAL", True)
+    assert properties(lab)["contact_model.outcome"] == "MARGINAL"
+    assert properties(lab)["contact_model.marginal_accepted"] == "True"
+
+
+def properties(lab: pytest.Pytester) -> dict[str, str]:
+    tree = ElementTree.parse(lab.path / "report.xml")
+    return {item.attrib["name"]: item.attrib["value"] for item in tree.iter("property")}
+
+
+def test_junit_carries_the_figures(lab: pytest.Pytester) -> None:
+    lab.makepyfile(PRESS)
+    lab.runpytest("--junitxml=report.xml")
+    found = properties(lab)
+    assert found["contact_model.outcome"] == "PASS"
+    assert found["contact_model.simulated"] == "True"
+    assert len(found["contact_model.archive_digest"]) == 64
+    assert Path(found["contact_model.archive"]).is_file()
+    assert Path(found["contact_model.record"]) == verdict_files(lab)[0]
+    row = {key.rpartition(".")[2]: value for key, value in found.items() if key.startswith("contact_model.peak_force.")}
+    assert row == {
+        "outcome": "PASS", "value": "4.25", "expanded_uncertainty": "1.26", "limit": "10.0", "unit": "%"
+    }  # fmt: skip
+
+
+def test_a_missing_value_is_called_missing(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_OUTCOME", "ERROR")
+    lab.makepyfile(PRESS)
+    lab.runpytest("--junitxml=report.xml")
+    assert properties(lab)["contact_model.peak_force.value"] == "missing"
+
+
+def test_criteria_that_do_not_exist_are_the_benchs_error(lab: pytest.Pytester) -> None:
+    lab.makepyfile('def test_press(perform, judge): judge("contact_modle", perform("indentation"))')
+    result = lab.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(['*there is no profile "contact_modle"*contact_model*'])
+
+
+def test_overrides_are_checked_and_archived(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        import pytest
+        from bench.errors import ProfileError
+
+        def test_press(perform):
+            run = perform("indentation", replicates=7, depth=None, force="3 N", second_speeds=["1 mm/s"])
+            text = run.texts["procedure.toml"]
+            assert "changed by the test" in text and "replicates = 7" in text and 'force = "3 N"' in text
+            assert "depth" not in text.partition("\\n")[2]
+
+        def test_mistyped(perform):
+            with pytest.raises(ProfileError, match="replicates"):
+                perform("indentation", replicate=7)
+            with pytest.raises(ProfileError, match="speed"):
+                perform("indentation", press_speed="2 mm")
+        """
+    )
+    lab.runpytest().assert_outcomes(passed=2)
+
+
+# -- the station
+
+
+def test_one_station_serves_the_session_and_is_closed(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        def test_nothing(): pass
+        def test_first(perform): perform("indentation")
+        def test_second(perform, station):
+            assert station.name == "indenter"
+            perform("indentation")
+        """
+    )
+    lab.runpytest("--seed", "7", "--specimen", "liver_phantom_b").assert_outcomes(passed=3)
+    assert (lab.path / "log.txt").read_text().splitlines() == [
+        "open indenter mock indenter liver_phantom_b 7",
+        "perform indentation x5 on liver_phantom_b for nobody (simulated)",
+        "perform indentation x5 on liver_phantom_b for nobody (simulated)",
+        "close liver_phantom_b",
+    ]
+
+
+def test_the_twin_changes_its_specimen_between_runs_one_station_at_a_time(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        def test_press(perform): perform("indentation")
+        def test_frame(perform, station):
+            perform("frame_stiffness", specimen="rigid_plate")
+            assert station.name == "indenter"
+        """
+    )
+    lab.runpytest().assert_outcomes(passed=2)
+    log = (lab.path / "log.txt").read_text()
+    assert log.index("close liver_phantom_a") < log.index("open indenter mock indenter rigid_plate")
+
+
+def test_a_lab_never_presses_what_is_not_mounted(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        def test_press(perform): perform("indentation")
+        def test_frame(perform): perform("frame_stiffness", specimen="rigid_plate")
+        """
+    )
+    result = lab.runpytest("--backend", "lab", "--operator", "A. B.", "--specimen", "liver_phantom_a", "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*needs the specimen rigid_plate; liver_phantom_a is mounted*"])
+    assert "open indenter lab None liver_phantom_a" in (lab.path / "log.txt").read_text()
+    lab.runpytest("--backend", "lab", "--operator", "A. B.").assert_outcomes(errors=2)
+
+
+def test_a_station_that_does_not_open_is_tried_once(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_UNPLUGGED", "1")
+    lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(perform): perform('indentation')")
+    result = lab.runpytest()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*stage: the stage is gone. Plug it in*", "*the station could not be opened*"])
+
+
+def test_after_a_safety_stop_nothing_is_driven(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ABORT", "estop")
+    lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(perform): perform('indentation')")
+    result = lab.runpytest()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*an earlier run was stopped for safety (estop)*"])
+    assert (lab.path / "log.txt").read_text().count("perform") == 1
+
+
+def test_a_refused_command_does_not_stop_the_session(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ABORT", "limit")
+    lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(perform): perform('indentation')")
+    lab.runpytest().assert_outcomes(errors=2)
+    assert (lab.path / "log.txt").read_text().count("perform") == 2
+
+
+def test_a_signal_in_a_run_ends_the_session(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_ABORT", "signal_SIGINT")
+    lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(): pass")
+    result = lab.runpytest()
+    result.assert_outcomes(errors=1)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+# -- replay
+
+
+def test_replay_reads_the_newest_run_of_the_procedure_and_opens_no_station(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        def test_press(perform, judge, request):
+            run = perform("indentation")
+            judge("contact_model", run)
+            print("READ", run.path.name)
+            assert perform("indentation") is run or request.config.option.forcebench_backend != "replay"
+
+        def test_station(station): station.name
+        """
+    )
+    lab.runpytest().assert_outcomes(passed=2)
+    lab.runpytest().assert_outcomes(passed=2)
+    newest = max((lab.path / "results").glob("*.h5"), key=lambda path: path.stat().st_mtime_ns)
+    before = newest.read_bytes()
+    (lab.path / "results" / "foreign.h5").write_bytes(b"not an archive")
+    result = lab.runpytest("--backend", "replay", "--archive", "results", "-s", "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines([f"*READ {newest.name}", "*--backend replay has none*"])
+    assert (lab.path / "log.txt").read_text().split() == [], "nothing was opened or performed"
+    assert newest.read_bytes() == before, "judging again leaves the archive alone"
+
+
+def test_replay_says_what_is_missing(lab: pytest.Pytester) -> None:
+    lab.makepyfile(PRESS, test_frame='def test_frame(perform): perform("frame_stiffness")')
+    lab.runpytest("-k", "press").assert_outcomes(passed=1, deselected=1)
+    result = lab.runpytest("--backend", "replay", "--archive", "results", "-k", "frame")
+    result.assert_outcomes(errors=1, deselected=1)
+    result.stdout.fnmatch_lines(["*no archived run of the procedure 'frame_stiffness'*Runs there: indentation*"])
+
+
+def test_replay_refuses_a_named_file_that_is_no_archive_or_of_another_rig(lab: pytest.Pytester) -> None:
+    lab.makepyfile(PRESS)
+    lab.runpytest().assert_outcomes(passed=1)
+    (archive,) = (lab.path / "results").glob("*.h5")
+    other = lab.runpytest("--backend=replay", f"--archive={archive}", "--rig=indenter_load_cell")
+    other.assert_outcomes(errors=1)
+    other.stdout.fnmatch_lines(["*the run is of the rig 'indenter', this session is for 'indenter_load_cell'*"])
+    (lab.path / "foreign.h5").write_bytes(b"not an archive")
+    lab.runpytest("--backend=replay", "--archive=foreign.h5").assert_outcomes(errors=1)
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--backend", "lab"], '*needs to know who is responsible; add --operator "NAME"*'),
+        (["--backend", "lab", "--operator", "  "], '*add --operator "NAME"*'),
+        (["--backend", "hardware"], "*--backend hardware: unknown backend; choose one of mock, lab, replay*"),
+        (["--backend", "replay"], "*add --archive=PATH*"),
+        (["--backend", "replay", "--archive=nowhere.h5"], "*nowhere.h5: no such file or folder*"),
+        (["--archive=nowhere.h5"], "*--archive is only read with --backend replay*"),
+        (["--seed", "seven"], "*--seed seven: not a whole number*"),
+        (["--profiles", "nowhere"], "*--profiles nowhere: no such folder*"),
+        (["--rig", "indentor"], "*--rig indentor:*Did you mean*indenter*"),
+    ],
+)
+def test_options_that_make_no_sense_end_the_session_with_a_sentence(
+    lab: pytest.Pytester, arguments: list[str], message: str
+) -> None:
+    lab.makepyfile(PRESS)
+    result = lab.runpytest(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_results_and_profiles_are_found_from_a_subfolder(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.makefile(".toml", pyproject="[tool.pytest.ini_options]\n")
+    (lab.path / "tests").mkdir()
+    (lab.path / "tests" / "test_press.py").write_text(
+        'def test_press(perform, judge): judge("contact_model", perform("indentation"))\n', encoding="utf-8"
+    )
+    monkeypatch.chdir(lab.path / "tests")
+    lab.runpytest().assert_outcomes(passed=1)
+    assert len(verdict_files(lab)) == 1, "results/ lies beside the ini-file"
+    lab.runpytest("--results", "elsewhere").assert_outcomes(passed=1)
+    assert len(verdict_files(lab, "tests/elsewhere")) == 1
+
+
+def test_tests_of_another_rig_are_skipped_with_the_reason(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.rig("indenter_load_cell")
+        def test_other(perform): perform("indentation")
+
+        @pytest.mark.rig("indenter", "indenter_load_cell")
+        def test_either(perform): perform("indentation")
+
+        @pytest.mark.rig("single_joint")
+        def test_without_the_bench(): pass
+        """
+    )
+    result = lab.runpytest("-rs")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["*for rig indenter_load_cell; this session runs indenter (--rig)*"])
+
+
+# -- being a guest in other sessions
+
+
+def test_a_project_may_use_the_same_option_names(pytester: pytest.Pytester, repository: Path) -> None:
+    pytester.makeconftest(
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--seed", type=float, default=0.5)
+            parser.addoption("--backend", default="torch")
+        """
+    )
+    pytester.makepyfile("def test_theirs(request): assert request.config.getoption('--seed') == 2.5")
+    result = pytester.runpytest("-p", "forcebench", "--seed", "2.5", "--backend", "jax")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_foreign_judge_fixture_is_left_alone(lab: pytest.Pytester) -> None:
+    lab.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture
+        def judge(): return 3
+
+        def test_theirs(judge): assert judge == 3
+        """
+    )
+    result = lab.runpytest("--rig", "not_a_rig")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*bench: rig*")
+
+
+# -- progress
+
+
+def test_progress_is_plain_lines_in_a_verbose_log_and_silent_otherwise(lab: pytest.Pytester) -> None:
+    lab.makepyfile(PRESS)
+    result = lab.runpytest("-v")
+    result.stdout.fnmatch_lines(["    pressing 1 of 2 (25 %)", "    pressing 2 of 2 (75 %)", "*::test_press PASSED*"])
+    result = lab.runpytest()
+    result.stdout.no_fnmatch_line("*pressing*")
