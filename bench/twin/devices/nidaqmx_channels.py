@@ -1,0 +1,188 @@
+"""Virtual channels of the simulated device: how a terminal's true signal becomes the numbers a client reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.twin.devices.nidaqmx_values import Code, DaqmxError, Kind
+from bench.twin.interfaces import Floats, SignalBus
+from bench.twin.noise import ChannelNoise
+
+VOLTAGE_RANGES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""The converter's bipolar input ranges [V]; a channel gets the smallest that holds its limits."""
+OUTPUT_RANGE_V = 10.0
+
+Spans = Iterable[tuple[int, int, int]]
+Codes = NDArray[np.int64]
+
+
+@dataclass
+class Channel:
+    """What all channels have: ``name`` (virtual), ``physical`` (``Dev1/ai0``), and settable attributes."""
+
+    name: str
+    physical: str
+    kind: Kind
+    usage: int
+    attributes: dict[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def terminal(self) -> str:
+        """The terminal without the device, as the signal bus names it."""
+        return self.physical.split("/", 1)[1]
+
+    def resources(self) -> tuple[str, ...]:
+        """What a running task with this channel keeps from others."""
+        return (self.terminal,)
+
+    def verify(self) -> None:
+        """Raise :class:`DaqmxError` when the channel's settings are beyond the device."""
+
+
+@dataclass
+class AnalogIn(Channel):
+    """An analog input. The reading is ``offset + slope * electrical``, electrical in V or, on a bridge, in mV/V.
+
+    The converter samples the electrical value plus its own noise, rounds it to ``2**bits`` steps over the range and
+    clips at the ends, as the device would.
+    """
+
+    minimum: float = -10.0
+    maximum: float = 10.0
+    slope: float = 1.0
+    offset: float = 0.0
+    bridge: bool = False
+    bits: int = 16
+    noise_rms: float = 0.0
+    noise: ChannelNoise | None = None
+
+    def resources(self) -> tuple[str, ...]:
+        return ("ai",)  # one converter, one timing engine
+
+    def full_scale(self) -> float:
+        """Return the end of the converter's range [V or mV/V]."""
+        wanted: float = max(abs((limit - self.offset) / self.slope) for limit in (self.minimum, self.maximum))
+        if self.bridge:
+            return wanted
+        for end in VOLTAGE_RANGES:
+            if end >= wanted * (1 - 1e-9):
+                return end
+        return math.nan
+
+    def verify(self) -> None:
+        if not self.minimum < self.maximum:
+            raise DaqmxError(Code.INVALID_VALUE, f"{self.physical}: minimum {self.minimum:g}, maximum {self.maximum:g}")
+        if math.isnan(self.full_scale()):
+            raise DaqmxError(
+                Code.INVALID_VALUE,
+                f"{self.physical}: {self.minimum:g} V to {self.maximum:g} V asked for\n"
+                f"Maximum Value: {VOLTAGE_RANGES[-1]:.1f}\nMinimum Value: {-VOLTAGE_RANGES[-1]:.1f}",
+            )
+
+    def lsb(self) -> float:
+        """Return the electrical size of one step."""
+        return 2 * self.full_scale() / float(2**self.bits)
+
+    def codes(self, bus: SignalBus, spans: Spans) -> Codes:
+        """Return the converter's raw integers for the samples at ``spans`` of (first tick, count, stride)."""
+        pieces = []
+        for tick, count, stride in spans:
+            electrical = np.asarray(bus.analog(self.terminal, tick, count, stride), dtype=np.float64)
+            if self.noise is not None and self.noise_rms > 0:
+                electrical = electrical + self.noise_rms * self.noise.normal(tick, count, stride)
+            pieces.append(electrical)
+        half = 2 ** (self.bits - 1)
+        steps = np.rint(_joined(pieces) / self.lsb())
+        return np.clip(steps, -half, half - 1, out=steps).astype(np.int64)
+
+    def scaled(self, codes: Codes) -> Floats:
+        """Return readings in the channel's units."""
+        return self.offset + self.slope * self.lsb() * codes.astype(np.float64)
+
+
+@dataclass
+class Encoder(Channel):
+    """A quadrature encoder on a counter: whole edges since the task was armed, times the size of one edge."""
+
+    edges_per_pulse: int = 4
+    per_pulse: float = 1.0
+    initial: float = 0.0
+    ticks: bool = False
+    zero: int = 0
+
+    def counts(self, bus: SignalBus, spans: Spans) -> Codes:
+        """Return counted edges at the samples at ``spans`` of (first tick, count, stride)."""
+        quarters = _joined([np.asarray(bus.encoder(self.terminal, *span), dtype=np.float64) for span in spans])
+        # The bus carries quarter pulses (X4); X2 counts every second and X1 every fourth of those edges.
+        return np.floor(quarters * (self.edges_per_pulse / 4)).astype(np.int64)
+
+    def arm(self, bus: SignalBus, tick: int) -> None:
+        """Load the counter: the position now reads ``initial``."""
+        self.zero = int(self.counts(bus, [(tick, 1, 1)])[0])
+
+    def raw(self, bus: SignalBus, spans: Spans) -> Codes:
+        """Return edges since :meth:`arm`."""
+        return self.counts(bus, spans) - self.zero
+
+    def scaled(self, counts: Codes) -> Floats:
+        """Return positions in the channel's units."""
+        size = 1.0 if self.ticks else self.per_pulse / self.edges_per_pulse
+        return self.initial + size * counts.astype(np.float64)
+
+
+@dataclass
+class DigitalLines(Channel):
+    """One or more lines of one port, read or written on demand."""
+
+    lines: tuple[str, ...] = ()
+
+    def resources(self) -> tuple[str, ...]:
+        return self.lines
+
+    def read(self, bus: SignalBus) -> list[bool]:
+        """Return the lines' levels now."""
+        return [bus.digital(line) for line in self.lines]
+
+    def write(self, bus: SignalBus, levels: Iterable[bool]) -> None:
+        """Drive the lines."""
+        for line, level in zip(self.lines, levels, strict=True):
+            bus.set_digital(line, bool(level))
+
+    def shifts(self) -> list[int]:
+        """Return each line's bit in an integer read or written: its place in the port."""
+        return [int(line.rsplit("line", 1)[1]) for line in self.lines]
+
+
+@dataclass
+class AnalogOut(Channel):
+    """A voltage output, written on demand."""
+
+    minimum: float = -OUTPUT_RANGE_V
+    maximum: float = OUTPUT_RANGE_V
+    bits: int = 16
+
+    def verify(self) -> None:
+        if not (-OUTPUT_RANGE_V <= self.minimum < self.maximum <= OUTPUT_RANGE_V):
+            raise DaqmxError(
+                Code.INVALID_VALUE,
+                f"{self.physical}: {self.minimum:g} V to {self.maximum:g} V asked for\n"
+                f"Maximum Value: {OUTPUT_RANGE_V:.1f}\nMinimum Value: {-OUTPUT_RANGE_V:.1f}",
+            )
+
+    def write(self, bus: SignalBus, volts: float) -> None:
+        """Put ``volts`` out, rounded to the converter's step."""
+        if not self.minimum <= volts <= self.maximum:
+            raise DaqmxError(
+                Code.AO_RANGE, f"{self.physical}: {volts:g} V, the channel takes {self.minimum:g} to {self.maximum:g} V"
+            )
+        step = 2 * OUTPUT_RANGE_V / 2**self.bits
+        bus.set_analog(self.terminal, float(np.rint(volts / step) * step))
+
+
+def _joined(pieces: list[Floats]) -> Floats:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
