@@ -44,12 +44,12 @@ FAULTS: dict[str, dict[str, str]] = {
     "lost_steps": {"distance": "length"},
     "drifting_cell": {"rate": "force_rate"},
     "broken_wire": {"gauge": "integer"},
-    "dropped_samples": {"samples": "integer"},
-    "late_reply": {"device": "text", "delay": "time"},
-    "corrupt_checksum": {"device": "text", "replies": "integer"},
+    "dropped_samples": {"count": "integer"},
+    "late_reply": {"count": "integer", "delay": "time"},
+    "corrupt_checksum": {"count": "integer"},
     "wrong_phantom": {"specimen": "text"},
     "stuck_encoder": {},
-    "lost_counts": {"counts": "integer"},
+    "lost_counts": {"pulses": "integer"},
     "encoder_direction_swapped": {},
 }
 """Fault → its parameters and what each is: a quantity kind, ``text`` or ``integer``."""
