@@ -10,11 +10,8 @@ from types import TracebackType
 from typing import Any
 
 from bench.errors import TwinError
+from bench.twin.frames import PARTICIPANT_KEY, SEQUENCE_KEY
 from bench.twin.world import Member, SimWorld
-
-PARTICIPANT_KEY = "bench-participant"
-SEQUENCE_KEY = "bench-link-seq"
-NOW_KEY = "bench-now-ns"
 
 
 class MetadataGate:
@@ -71,10 +68,7 @@ class _Call:
         try:
             member = self._member = self._gate.member(self._context)
             self._gate.calls += 1
-            if member.anonymous:  # many threads may share it: no wait of another is given up
-                world.check(member)
-            else:
-                world.begin(member)
+            world.begin(member)
             world.free_call(member, self._what)
         except TwinError as error:
             world.lock.release()

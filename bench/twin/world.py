@@ -100,7 +100,7 @@ class SimWorld:
         self.free_call_limit = FREE_CALL_LIMIT
         self.stall_wall_s = STALL_WALL_S
         self.lock = threading.RLock()
-        self.log: deque[tuple[int, str]] = deque(maxlen=LOG_LINES)
+        self.log: deque[tuple[int, str, bytes]] = deque(maxlen=LOG_LINES)
         self.members: dict[int, Member] = {}
         self.lost: str | None = None
         self.lost_ns = 0
@@ -138,7 +138,7 @@ class SimWorld:
 
     def note(self, text: str) -> None:
         """Add a line to the world's log, which is part of what two equal runs must have in common."""
-        self.log.append((self._now, text))
+        self.log.append((self._now, text, b""))
 
     def _run_due(self) -> None:
         heap = self._heap
@@ -228,9 +228,9 @@ class SimWorld:
         """Start of a call of ``member`` (lock held): what is due runs first, then the latches are checked."""
         if self.real_time:
             self._catch_up()
-        else:
+        elif self._heap and self._heap[0][0] <= self._now:
             self._run_due()
-        if member.parked:
+        if member.parked and not member.anonymous:  # many threads may share an anonymous one
             self._abandon(member, "its client gave up and called again")
         if member.idle_since_s is not None:
             gap = time.perf_counter() - member.idle_since_s
@@ -241,7 +241,8 @@ class SimWorld:
 
     def end(self, member: Member) -> None:
         """End of a call of ``member`` (lock held): what became due now runs, and real-time waits are seen to."""
-        self._run_due()
+        if self._heap and self._heap[0][0] <= self._now:
+            self._run_due()
         if not member.passive:
             member.idle_since_s = time.perf_counter()
         if self.real_time:
@@ -329,7 +330,7 @@ class SimWorld:
             self.check(member)
             if self.real_time:
                 self._catch_up()
-            else:
+            elif self._heap and self._heap[0][0] <= self._now:
                 self._run_due()
             if ready is not None and ready():
                 self.free_call(member, "a wait that was over at once")
@@ -380,11 +381,13 @@ class SimWorld:
             self._release(waiter, f"the wait of {member.name!r} was given up: {why}")
 
     def _due(self, waiter: _Waiter) -> bool:
-        try:
-            held = waiter.ready is not None and waiter.ready()
-        except Exception as error:
-            self.fail(error)
-            return False
+        held = False
+        if waiter.ready is not None:
+            try:
+                held = waiter.ready()
+            except Exception as error:
+                self.fail(error)
+                return False
         waiter.held = held
         if not held and (waiter.until_ns is None or waiter.until_ns > self._now):
             waiter.wake_ns = None
@@ -409,21 +412,22 @@ class SimWorld:
             active = 0
             for member in self.members.values():
                 if not member.passive:
-                    active += 1
                     if not member.parked:
                         return
+                    active += 1
             if not active:
                 return
             first: _Waiter | None = None
-            for waiter in list(self._waiters):
+            for waiter in self._waiters if len(self._waiters) == 1 else list(self._waiters):
                 if waiter.released or not self._due(waiter):
                     continue
                 if waiter.member.passive:
                     self._release(waiter)
                 elif first is None or (waiter.wake_ns, waiter.member.order) < (first.wake_ns, first.member.order):
                     first = waiter
-            if first is not None and self.fault is None:
-                self._release(first)
+            if first is not None:
+                if not first.released:  # a failure has let everybody go
+                    self._release(first)
                 return
             time_ns = self._next_ns()
             if time_ns is None:

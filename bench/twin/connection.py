@@ -1,0 +1,152 @@
+"""One connection to the twin: frames out, replies in, and what is known of world time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from bench.errors import TwinError
+from bench.twin.frames import HEADER, VERSION, Op, Status
+
+FREE_ANSWER_LIMIT = 5000
+"""Questions a connection answers from memory without world time moving; more is a loop that never ends."""
+CONNECT_WALL_S = 10.0
+
+
+class PortUnplugged(Exception):
+    """The serial device at the other end was unplugged."""
+
+
+class NoSuchPort(Exception):
+    """The twin has no such serial device; the text names those it has."""
+
+
+class PortInUse(Exception):
+    """Somebody has the serial port; the text says who."""
+
+
+class Connection:
+    """One participant thread's (or the control's, or the lease's) connection.
+
+    Attributes
+    ----------
+    sent : int
+        Frames sent since the greeting; a gRPC call names it so that the twin handles them first.
+    now_ns : int
+        World time in the last reply.
+    fresh : bool
+        Whether that is still the present: nothing since then could have let time pass.
+    """
+
+    def __init__(self, address: str, name: str, role: str, *, claim: int = 0) -> None:
+        host, _, port = address.rpartition(":")
+        self.address = address
+        self.sent = 0
+        self.now_ns = 0
+        self.fresh = False
+        self.free_answers = 0
+        self._caches = False
+        self._lock = threading.Lock()
+        self._before_leaving: list[Callable[[], None]] = []
+        try:
+            self._socket = socket.create_connection((host, int(port)), timeout=CONNECT_WALL_S)
+        except OSError as error:
+            raise TwinError(
+                f"no twin answers: {error}",
+                where=f"twin link {address}",
+                remedy="check that it runs (`bench twin RIG`)",
+            ) from error
+        self._socket.settimeout(None)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._send_all = self._socket.sendall
+        self._receive = self._socket.recv
+        hello = {"version": VERSION, "role": role, "name": name, "pid": os.getpid(), "claim": claim}
+        _, _, payload = self.request(Op.HELLO, payload=json.dumps(hello).encode())
+        self.sent = 0
+        answer = json.loads(payload)
+        self.member: int = answer["member"]
+        self.real_time: bool = answer["real_time"]
+        self.tick_ns: int = answer["tick_ns"]
+        self._caches = self.fresh = role == "participant" and not self.real_time
+
+    def send(self, op: int, device: int = 0, count: int = 0, time_ns: int = 0, payload: bytes = b"") -> None:
+        """Send a frame that has no reply."""
+        try:
+            self._send_all(HEADER.pack(len(payload), op, device, count, time_ns) + payload)
+        except OSError as error:
+            raise self._gone(error) from error
+        self.sent += 1
+
+    def request(
+        self, op: int, device: int = 0, count: int = 0, time_ns: int = 0, payload: bytes = b""
+    ) -> tuple[int, int, bytes]:
+        """Send a frame and wait for its reply.
+
+        Returns
+        -------
+        status, count, payload
+
+        Raises
+        ------
+        TwinError
+            The request was refused, the twin failed, its owner was lost, or the twin is gone.
+        PortUnplugged, PortInUse, NoSuchPort
+            What a serial port's user must be told in pyserial's words.
+        """
+        self.send(op, device, count, time_ns, payload)
+        try:
+            data = self._receive(65536)
+            while len(data) < 16 or len(data) < 16 + HEADER.unpack_from(data)[0]:
+                more = self._receive(1 << 20)
+                if not more:
+                    raise ConnectionError("it closed the connection")
+                data += more
+        except OSError as error:
+            raise self._gone(error) from error
+        _, status, _, number, now = HEADER.unpack_from(data)
+        if now != self.now_ns:
+            self.now_ns = now
+            self.free_answers = 0
+        self.fresh = self._caches
+        if status > Status.BINARY:
+            _raise(status, data[16:], self.address)
+        return status, number, data[16:]
+
+    def count_free(self, what: str) -> None:
+        """Count an answer given from memory."""
+        self.free_answers += 1
+        if self.free_answers > FREE_ANSWER_LIMIT:
+            raise TwinError(
+                f"{what} was asked for {self.free_answers} times without world time moving",
+                where=f"twin link {self.address}",
+                remedy="a loop that waits for nothing never ends in virtual time: sleep in it or read with a timeout",
+            )
+
+    def bye(self) -> None:
+        """Leave in good order; never raises."""
+        with contextlib.suppress(TwinError, OSError):
+            self._socket.settimeout(2.0)
+            self.request(Op.BYE)
+        self._socket.close()
+
+    def _gone(self, error: OSError) -> TwinError:
+        return TwinError(
+            f"the twin is gone: {error}",
+            where=f"twin link {self.address}",
+            remedy="its standard error and its report file say why; start a new one",
+        )
+
+
+def _raise(status: int, payload: bytes, address: str) -> None:
+    if status == Status.UNPLUGGED:
+        raise PortUnplugged
+    if status == Status.IN_USE:
+        raise PortInUse(payload.decode())
+    if status == Status.NO_DEVICE:
+        raise NoSuchPort(payload.decode())
+    told = json.loads(payload)
+    raise TwinError(told["what"], where=told["where"] or f"twin link {address}", remedy=told["remedy"])

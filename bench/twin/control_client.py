@@ -1,0 +1,109 @@
+"""Control calls: what a test or a person does to the simulated lab from outside. None of them moves time."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import TwinError
+from bench.twin.connection import Connection
+from bench.twin.frames import Op
+
+if TYPE_CHECKING:
+    from bench.twin.link import Link
+
+Floats = NDArray[np.float64]
+
+
+class TwinControl:
+    """Control calls of one process, over a connection of their own. Any thread may use it, participant or not.
+
+    A call made by a participant comes after all that its thread has said on the link.
+    """
+
+    def __init__(self, link: Link | str) -> None:
+        self._link = None if isinstance(link, str) else link
+        self._address = link if isinstance(link, str) else link.address
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def call(self, call: str, **parameters: object) -> Any:
+        """Make the control call ``call``; the named methods below are all there are."""
+        request: dict[str, object] = {"call": call, **parameters}
+        own = self._link.own_connection if self._link is not None else None
+        if own is not None:
+            request["after"] = [own.member, own.sent]
+        with self._lock:
+            if self._connection is None:
+                self._connection = Connection(self._address, "control", "control")
+            payload = self._connection.request(Op.CONTROL, payload=json.dumps(request).encode())[2]
+        if call == "history":
+            return payload
+        return json.loads(payload)
+
+    def truth(self, depths_mm: list[float] | None = None, speed_mm_s: float = 2.0) -> dict[str, Any]:
+        """The truth of this twin, for tests only.
+
+        Parameters
+        ----------
+        depths_mm : list of float, optional
+            Depths below the surface at which the true force of a press at ``speed_mm_s`` is wanted (the speed of the
+            depth itself), from first touch, without replicate scatter.
+
+        Returns
+        -------
+        dict
+            ``seed``, ``tick_s``, ``surface_mm``, ``frame_stiffness_N_mm``, ``specimen`` (parameters as drawn),
+            ``replicate_factors``, ``stage``, ``sensor``, and with depths ``depths_mm``, ``speed_mm_s``, ``force_N``.
+        """
+        answer: dict[str, Any] = self.call("truth", depths_mm=depths_mm or [], speed_mm_s=speed_mm_s)
+        return answer
+
+    def history(self) -> dict[str, Floats]:
+        """Plant history by tick up to now: ``travel_mm`` and ``force_N``, shape (n_ticks,) each."""
+        raw: bytes = self.call("history")
+        values = np.frombuffer(raw, dtype="<f8").reshape(2, -1)
+        return {"travel_mm": values[0], "force_N": values[1]}
+
+    def log(self) -> list[tuple[int, str]]:
+        """The world's log: (time ns, line); frames on the wires, registrations, faults."""
+        return [(time_ns, text) for time_ns, text in self.call("log")]
+
+    def fault(self, name: str, *, at_s: float | None = None, **parameters: float | str) -> None:
+        """Inject a fault now, or at a world time; quantities in ``parameters`` as text with a unit ("0.05 mm")."""
+        self.call("fault", name=name, at_s=at_s, parameters=parameters)
+
+    def press_estop(self, pressed: bool = True) -> None:
+        """Press (or release) the emergency stop."""
+        self.call("press_estop", pressed=pressed)
+
+    def kill_at(self, time_s: float) -> None:
+        """Let the twin kill the runner's process at this world time, while it is blocked in a call: reproducible."""
+        self.call("kill_at", time_s=time_s)
+
+    def report(self) -> dict[str, Any]:
+        """What the rig looks like now: see :mod:`bench.twin.report`."""
+        answer: dict[str, Any] = self.call("report")
+        return answer
+
+    def reset(self) -> None:
+        """Forget a lost owner, so that the next runner can register. The rig stays as it is."""
+        self.call("reset")
+
+    def close(self) -> None:
+        """Close the control connection; a later call opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.bye()
+
+
+def control_of(address: str) -> TwinControl:
+    """Return a control to the twin at ``address`` without becoming a participant: a monitor, a second process."""
+    if ":" not in address:
+        raise TwinError(f"{address!r} is no address", where="twin control", remedy="expected HOST:PORT")
+    return TwinControl(address)

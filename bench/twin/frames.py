@@ -1,0 +1,55 @@
+"""The link's frames: sixteen bytes of header each way, then a payload.
+
+To the twin:   payload length u32, operation u8, device u8, count u16, time i64.
+From the twin: payload length u32, status u8, flags u8, count u16, world time i64.
+Little-endian. ``WRITE``, ``RESET_INPUT``, ``SIGNAL`` and ``BEAT`` have no reply, everything else has one.
+"""
+
+from __future__ import annotations
+
+import struct
+
+HEADER = struct.Struct("<IBBHq")
+VERSION = 1
+PARTICIPANT_KEY = "bench-participant"
+SEQUENCE_KEY = "bench-link-seq"
+
+
+class Op:
+    """Plain numbers: an Enum's members cost more to look up than the frame costs to send."""
+
+    HELLO = 1
+    BYE = 2
+    NOW = 3
+    SLEEP = 4
+    WRITE = 5
+    READ = 6
+    WAITING = 7
+    RESET_INPUT = 8
+    OPEN = 9
+    CLOSE = 10
+    EXPECT = 11
+    SIGNAL = 12
+    WAIT = 13
+    CONTROL = 14
+    BEAT = 15
+
+
+class Status:
+    OK = 0
+    BINARY = 1
+    """OK, and the payload is raw data, not JSON."""
+    REFUSED = 2
+    """The request makes no sense here; the payload says why."""
+    FAULT = 3
+    """The twin failed or its owner was lost; the payload says why."""
+    UNPLUGGED = 4
+    IN_USE = 5
+    NO_DEVICE = 6
+
+
+FOREVER = -1
+"""Read timeout: wait until the bytes come."""
+HEARTBEAT_S = 0.1
+LEASE_S = 0.5
+"""Real-time mode: a client process that is silent for this long [s, wall] is lost."""
