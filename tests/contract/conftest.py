@@ -11,6 +11,7 @@ import serial
 
 from bench.instruments import serial_line
 from bench.twin.devices.zaber_ascii import ZaberAscii
+from bench.twin.wire import Wire
 from bench.twin.world import SimWorld
 
 URL = "loopback://stage"
@@ -115,52 +116,41 @@ class WorldClock:
 
 
 class LoopbackPort(serial.SerialBase):
-    """Both ends of the line: a pyserial port for the driver, a :class:`SerialPort` for the device."""
+    """The driver's end of the twin's wire, read and written in the test's own thread."""
 
     clock: WorldClock
-    device: ZaberAscii
+    wire: Wire
     sent: bytearray
 
     def open(self) -> None:
-        self._inbox = bytearray()
-        self._free_ns = 0
+        self.wire.open("the test", self.baudrate)
         self.is_open = True
 
     def close(self) -> None:
+        if self.is_open:
+            self.wire.close()
         self.is_open = False
 
     def _reconfigure_port(self) -> None:
         pass
 
-    def _update_dtr_state(self) -> None:
-        pass
-
-    _update_rts_state = _update_dtr_state
+    _update_dtr_state = _update_rts_state = _reconfigure_port
 
     @property
     def in_waiting(self) -> int:
-        return len(self._inbox)
+        return len(self.wire.inbox)
 
     def write(self, data: bytes) -> int:
         self.sent += data
-        self.clock.world.at(self.clock.now_ns() + self._wire_ns(data), lambda: self.device.receive(bytes(data)))
+        self.wire.write(bytes(data))
         return len(data)
 
     def read(self, size: int = 1) -> bytes:
         until_ns = self.clock.now_ns() + round(self.timeout * 1e9)
-        self.clock.world.park(self.clock.member, until_ns=until_ns, ready=lambda: len(self._inbox) >= size)
-        taken = bytes(self._inbox[:size])
-        del self._inbox[:size]
+        self.clock.world.park(self.clock.member, until_ns=until_ns, ready=lambda: len(self.wire.inbox) >= size)
+        taken = bytes(self.wire.inbox[:size])
+        del self.wire.inbox[:size]
         return taken
-
-    def send(self, data: bytes, *, delay_ns: int = 0) -> None:
-        due = max(self.clock.now_ns() + delay_ns, self._free_ns) + self._wire_ns(data)
-        if delay_ns < 1_000_000:  # frames follow one another on the wire; one that is late holds up no other
-            self._free_ns = due
-        self.clock.world.at(due, lambda: self._inbox.extend(data))
-
-    def _wire_ns(self, data: bytes) -> int:
-        return len(data) * 10 * 1_000_000_000 // self.baudrate
 
 
 class ScriptedPort(serial.SerialBase):
@@ -226,6 +216,7 @@ class Loopback:
     clock: WorldClock
     plant: KinematicStage
     device: ZaberAscii
+    wire: Wire
     sent: bytearray = field(default_factory=bytearray)
     url: str = URL
 
@@ -239,6 +230,18 @@ class Loopback:
         self.clock.sleep_until_ns(self.clock.now_ns() + round(wait_s * 1e9))
         return port.read(port.in_waiting) if port.in_waiting else b""
 
+    def lose_replies(self, count: int) -> None:
+        """The next ``count`` replies never leave the device."""
+        send, left = self.wire.send, [None] * count
+
+        def lossy(data: bytes, *, delay_ns: int = 0) -> None:
+            if left:
+                left.pop()
+            else:
+                send(data, delay_ns=delay_ns)
+
+        self.wire.send = lossy
+
     @property
     def port(self) -> LoopbackPort:
         return self._port
@@ -250,14 +253,12 @@ def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     world = SimWorld()
     clock = WorldClock(world)
     plant = KinematicStage(world, 12.3)
-    bench = Loopback(clock, plant, ZaberAscii(plant))
-    port = LoopbackPort()
-    port.clock, port.device, port.sent = clock, bench.device, bench.sent
-    port.timeout = 0.05
-    port.baudrate = bench.device.baud
+    device = ZaberAscii(plant)
+    bench = Loopback(clock, plant, device, Wire(world, device))
+    port = LoopbackPort(baudrate=device.baud, timeout=0.05)
+    port.clock, port.wire, port.sent = clock, bench.wire, bench.sent
     port.open()
     bench._port = port
-    bench.device.attach(world, port)
 
     def open_url(url: str, *, do_not_open: bool, baudrate: int, timeout: float, **_: object) -> LoopbackPort:
         assert (url, do_not_open) == (URL, True)

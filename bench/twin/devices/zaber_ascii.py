@@ -27,21 +27,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.twin.devices.zaber_ascii_axis import FASTEST_MM_S, ZaberAxis
 from bench.twin.devices.zaber_ascii_wire import PACKET_BYTES, Reject, ZaberWire
-from bench.twin.interfaces import SerialPort, StagePlant, Timer, World
+from bench.twin.interfaces import SerialPort, StagePlant, World
 
-SPEED_SCALE = 1.6384
-"""Speed data per microstep/s; acceleration data are microstep/s² times this over 10 000."""
+DEVICE_ID = 50999
+VERSION = "7.38"
+BUILD = "15700"
 RESET_NS = 1_000_000_000
-ESTOP_ACCELERATION_MM_S2 = 5000.0
-FLAG_ORDER = ("FH", "FS", "WR", "WH", "NI")
 
 
 @dataclass(frozen=True)
 class _Setting:
     read: Callable[[], object]
-    write: Callable[[str], None] | None = None
+    write: Callable[[int], None] | None = None
     of_axis: bool = False
+    low: int = -(2**31)
+    high: int = 2**31 - 1
 
 
 class ZaberAscii:
@@ -57,18 +59,13 @@ class ZaberAscii:
         Address on the chain and bits per second.
     microstep_size_mm : float
         Travel per microstep [mm].
-    serial_number : str
-        What ``get system.serial`` answers.
+    serial_number, firmware : str
+        What ``get system.serial`` and ``get version`` answer.
     travel_mm : tuple of float
-        Mechanical travel, minimum and maximum [mm].
+        Where the travel ends, minimum and maximum [mm]; the initial ``limit.min`` and ``limit.max``.
     max_speed_mm_s, acceleration_mm_s2, homing_speed_mm_s : float
         Initial ``maxspeed``, ``accel`` and ``limit.approach.maxspeed``.
     """
-
-    device_id = 50999
-    version = "7.38"
-    build = "15700"
-    fastest_mm_s = 104.0
 
     def __init__(
         self,
@@ -79,6 +76,7 @@ class ZaberAscii:
         baud: int = 115200,
         microstep_size_mm: float = 4.7625e-5,
         serial_number: str = "100001",
+        firmware: str = VERSION,
         travel_mm: tuple[float, float] = (0.0, 50.8),
         max_speed_mm_s: float = 20.0,
         acceleration_mm_s2: float = 100.0,
@@ -87,21 +85,13 @@ class ZaberAscii:
         self.name = name
         self.baud = baud
         self.serial_number = serial_number
-        self.referenced = False
-        self.flags: set[str] = {"WR"}
-        self.wire = ZaberWire(self._execute, self._state, address)
+        self.firmware = firmware
         self.alerts = 0
-        self._plant = plant
-        self._step_mm = microstep_size_mm
-        self._travel_mm = travel_mm
-        self._zero_mm = plant.setpoint_mm()
-        self._maxspeed = self._speed_data(max_speed_mm_s)
-        self._accel = max(1, round(acceleration_mm_s2 / self._step_mm * SPEED_SCALE / 1e4))
-        self._approach = self._speed_data(homing_speed_mm_s)
-        self._limits = [round(edge / self._step_mm) for edge in travel_mm]
-        self._homing = False
-        self._disabled = False
-        self._end: Timer | None = None
+        self.wire = ZaberWire(self._execute, self._state, address)
+        self.axis = ZaberAxis(plant, microstep_size_mm, travel_mm, self._finished)
+        self.axis.maxspeed = self.axis.speed_data(max_speed_mm_s)
+        self.axis.accel = self.axis.acceleration_data(acceleration_mm_s2)
+        self.axis.approach = self.axis.speed_data(homing_speed_mm_s)
         self._settings = self._make_settings()
         self._commands: dict[str, Callable[[list[str], int], str]] = {
             "": lambda words, axis: "0",
@@ -120,22 +110,15 @@ class ZaberAscii:
             "io": self._io,
         }
 
-    # -- the line -----------------------------------------------------------------------------------------------------
-
     def attach(self, world: World, port: SerialPort) -> None:
         """See :class:`bench.twin.interfaces.SerialDevice`."""
         self._world = world
         self.wire.attach(world, port)
-        self._plant.on_fault(self._on_fault)
-        self._arm()
+        self.axis.attach(world)
 
     def receive(self, data: bytes) -> None:
         """See :class:`bench.twin.interfaces.SerialDevice`."""
         self.wire.receive(data)
-
-    def fault(self, name: str, *, count: int = 1, delay_s: float = 0.8) -> None:
-        """Inject a fault of the line; see :meth:`bench.twin.devices.zaber_ascii_wire.ZaberWire.fault`."""
-        self.wire.fault(name, count=count, delay_s=delay_s)
 
     def _execute(self, words: list[str], axis: int) -> str:
         command = self._commands.get(words[0] if words else "")
@@ -144,150 +127,36 @@ class ZaberAscii:
         return command(words, axis)
 
     def _state(self) -> tuple[str, str]:
-        shown = self._active()
-        return ("BUSY" if self.moving else "IDLE"), (shown[0] if shown else "--")
-
-    # -- the axis -----------------------------------------------------------------------------------------------------
-
-    @property
-    def moving(self) -> bool:
-        return self._homing or self._plant.is_moving()
-
-    def _active(self) -> list[str]:
-        """Return the flags in force, the gravest first."""
-        if self._plant.fault() == "unpowered":
-            self._disabled = True
-        return [flag for flag in FLAG_ORDER if flag in self.flags or (flag == "FH" and self._disabled)]
-
-    def _counts(self, position_mm: float) -> int:
-        return round((position_mm - self._zero_mm) / self._step_mm)
-
-    def _speed_data(self, speed_mm_s: float) -> int:
-        return round(speed_mm_s / self._step_mm * SPEED_SCALE)
-
-    def _speed_mm_s(self, data: int) -> float:
-        return data / SPEED_SCALE * self._step_mm
-
-    def _acceleration_mm_s2(self, data: int) -> float:
-        return data * 1e4 / SPEED_SCALE * self._step_mm
-
-    def _begin(self) -> None:
-        """A movement command comes: it takes over from the one that is under way."""
-        if "FH" in self._active():
-            raise Reject("DRIVERDISABLED")
-        self._take_over()
-
-    def _take_over(self) -> None:
-        (self.flags.add if self.moving else self.flags.discard)("NI")
-        self._forget_end()
-
-    def _forget_end(self) -> None:
-        if self._homing:
-            self._homing = False
-            self._arm()
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
-
-    def _until(self, end_ns: int, action: Callable[[], None]) -> None:
-        self._end = self._world.at(end_ns, action)
+        shown = self.axis.active_flags()
+        return ("BUSY" if self.axis.moving else "IDLE"), (shown[0] if shown else "--")
 
     def _finished(self) -> None:
-        self._end = None
         if self.alerts:
             self.wire.alert()
 
-    def _arm(self) -> None:
-        """Hand the armed limits to what drives the motor; before homing only the mechanical ends are known."""
-        armed = [self._zero_mm + edge * self._step_mm for edge in self._limits]
-        low, high = armed if self.referenced else self._travel_mm
-        self._plant.set_hard_limits(low, high)
+    # -- commands -----------------------------------------------------------------------------------------------------
 
     def _home(self, words: list[str], axis: int) -> str:
-        self._arguments(words, 1)
-        self._begin()
-        self._homing = True
-        self._plant.set_hard_limits(*self._travel_mm)
-        speed, acceleration = self._speed_mm_s(self._approach), self._acceleration_mm_s2(self._accel)
-        self._until(self._plant.move_to(0.0, speed, acceleration), self._at_home)
+        _arguments(words, 1)
+        self.axis.home()
         return "0"
-
-    def _at_home(self) -> None:
-        self._plant.set_zero_here()
-        self._zero_mm = 0.0
-        self._homing = False
-        self.referenced = True
-        self.flags -= {"WR", "WH"}
-        self._arm()
-        self._finished()
 
     def _move(self, words: list[str], axis: int) -> str:
         kind = words[1] if len(words) > 1 else ""
         if kind not in ("abs", "rel", "vel", "min", "max"):
             raise Reject("BADCOMMAND")
-        numbers = [self._integer(word) for word in words[2:]]
-        needed = 0 if kind in ("min", "max") else 1
-        if not needed <= len(numbers) <= needed + (1 if kind == "vel" else 2) or (
-            not self.referenced and kind in _ABSOLUTE
-        ):
-            raise Reject("BADDATA")
-        given = numbers[needed:]
-        speed = self._maxspeed if kind == "vel" or not given else given[0]
-        accel = self._accel if not given or (kind != "vel" and len(given) < 2) else given[-1]
-        if not (0 < speed <= self._speed_data(self.fastest_mm_s) and accel > 0):
-            raise Reject("BADDATA")
-        acceleration = self._acceleration_mm_s2(accel)
-        if kind == "vel":
-            return self._move_vel(numbers[0], acceleration)
-        target = {"abs": numbers[:1], "min": self._limits[:1], "max": self._limits[1:]}.get(kind)
-        counts = target[0] if target else self._counts(self._plant.setpoint_mm()) + numbers[0]
-        if self.referenced and not self._limits[0] <= counts <= self._limits[1]:
-            raise Reject("BADDATA")
-        self._begin()
-        self._go(counts, self._speed_mm_s(speed), acceleration)
+        self.axis.move(kind, [_integer(word) for word in words[2:]])
         return "0"
-
-    def _move_vel(self, data: int, acceleration_mm_s2: float) -> str:
-        if abs(data) > self._speed_data(self.fastest_mm_s):
-            raise Reject("BADDATA")
-        self._begin()
-        speed = self._speed_mm_s(data)
-        if data == 0:
-            self._until(self._plant.stop(acceleration_mm_s2), self._finished)
-        elif self.referenced:
-            self._go(self._limits[data > 0], abs(speed), acceleration_mm_s2)
-        else:
-            self._plant.move_velocity(speed, acceleration_mm_s2)
-        return "0"
-
-    def _go(self, counts: int, speed_mm_s: float, acceleration_mm_s2: float) -> None:
-        target_mm = self._zero_mm + counts * self._step_mm
-        self._until(self._plant.move_to(target_mm, speed_mm_s, acceleration_mm_s2), self._finished)
 
     def _stop(self, words: list[str], axis: int) -> str:
-        self._arguments(words, 1)
-        rate = ESTOP_ACCELERATION_MM_S2 if words[0] == "estop" else self._acceleration_mm_s2(self._accel)
-        if self.moving:
-            self._take_over()
-            self._until(self._plant.stop(rate), self._finished)
+        _arguments(words, 1)
+        self.axis.stop(at_once=words[0] == "estop")
         return "0"
 
-    def _on_fault(self, code: str) -> None:
-        under_way = self._end is not None
-        self._forget_end()
-        if code == "stalled":
-            self.flags.add("FS")
-        else:
-            self._disabled = True
-        if under_way:
-            self._finished()
-
-    # -- other commands -----------------------------------------------------------------------------------------------
-
     def _warnings(self, words: list[str], axis: int) -> str:
-        shown = self._active()
+        shown = self.axis.active_flags()
         if words[1:] == ["clear"]:
-            self.flags -= {"FS", "NI"}
+            self.axis.clear_flags()
         elif words[1:]:
             raise Reject("BADCOMMAND")
         return " ".join([f"{len(shown):02d}", *shown])
@@ -295,25 +164,18 @@ class ZaberAscii:
     def _driver(self, words: list[str], axis: int) -> str:
         if words[1:] != ["enable"]:
             raise Reject("BADCOMMAND")
-        if self._plant.fault() == "unpowered":
-            raise Reject("DRIVERDISABLED")
-        self._disabled = False
+        self.axis.enable_driver()
         return "0"
 
     def _system(self, words: list[str], axis: int) -> str:
         if words[1:] != ["reset"]:
             raise Reject("BADCOMMAND")
-        if self.moving:
-            self._plant.stop(ESTOP_ACCELERATION_MM_S2)
-        self._forget_end()
-        self.referenced = False
-        self.flags = {"WR"}
-        self._zero_mm = self._plant.setpoint_mm()
+        self.axis.reset()
         self.wire.deaf_until_ns = self._world.now_ns + RESET_NS
         return "0"
 
     def _renumber(self, words: list[str], axis: int) -> str:
-        address = self._integer(words[1]) if len(words) == 2 else 1
+        address = _integer(words[1]) if len(words) == 2 else 1
         if len(words) > 2 or not 1 <= address <= 99:
             raise Reject("BADDATA")
         self.wire.address = address
@@ -342,17 +204,15 @@ class ZaberAscii:
 
         def number(owner: object, name: str, low: int, high: int) -> _Setting:
             return _Setting(
-                lambda: getattr(owner, name),
-                lambda text: setattr(owner, name, self._integer(text, low, high)),
-                name.startswith("_"),
+                lambda: getattr(owner, name), lambda value: setattr(owner, name, value), owner is self.axis, low, high
             )
 
-        fastest = self._speed_data(self.fastest_mm_s)
+        axis, fastest = self.axis, self.axis.speed_data(FASTEST_MM_S)
         return {
-            "deviceid": constant(self.device_id),
-            "device.id": constant(self.device_id),
-            "version": constant(self.version),
-            "version.build": constant(self.build),
+            "deviceid": constant(DEVICE_ID),
+            "device.id": constant(DEVICE_ID),
+            "version": constant(self.firmware),
+            "version.build": constant(BUILD),
             "system.serial": constant(self.serial_number),
             "system.axiscount": constant(1),
             "system.access": constant(1),
@@ -367,28 +227,31 @@ class ZaberAscii:
             "comm.alert": number(self, "alerts", 0, 1),
             "resolution": constant(64, of_axis=True),
             "parking.state": constant(0, of_axis=True),
-            "pos": _Setting(lambda: self._counts(self._plant.setpoint_mm()), self._set_pos, True),
-            "encoder.pos": _Setting(lambda: self._counts(self._plant.position_mm()), None, True),
-            "maxspeed": number(self, "_maxspeed", 1, fastest),
-            "limit.approach.maxspeed": number(self, "_approach", 1, fastest),
-            "accel": number(self, "_accel", 1, 2**31 - 1),
-            "motion.accelonly": _Setting(lambda: self._accel, None, True),
-            "motion.decelonly": _Setting(lambda: self._accel, None, True),
-            "limit.min": _Setting(lambda: self._limits[0], lambda text: self._set_limit(0, text), True),
-            "limit.max": _Setting(lambda: self._limits[1], lambda text: self._set_limit(1, text), True),
+            "pos": _Setting(axis.trajectory, axis.set_count, of_axis=True),
+            "encoder.pos": _Setting(axis.measured, of_axis=True),
+            "maxspeed": number(axis, "maxspeed", 1, fastest),
+            "limit.approach.maxspeed": number(axis, "approach", 1, fastest),
+            "accel": number(axis, "accel", 1, 2**31 - 1),
+            "motion.accelonly": _Setting(lambda: axis.accel, of_axis=True),
+            "motion.decelonly": _Setting(lambda: axis.accel, of_axis=True),
+            "limit.min": _Setting(lambda: axis.limits[0], lambda value: axis.set_limit(0, value), of_axis=True),
+            "limit.max": _Setting(lambda: axis.limits[1], lambda value: axis.set_limit(1, value), of_axis=True),
             "limit.home.pos": constant(0, of_axis=True),
         }
 
     def _get(self, words: list[str], axis: int) -> str:
-        self._arguments(words, 2)
+        _arguments(words, 2)
         return str(self._setting(words[1], axis).read())
 
     def _set(self, words: list[str], axis: int) -> str:
-        self._arguments(words, 3)
+        _arguments(words, 3)
         setting = self._setting(words[1], axis)
         if setting.write is None:
             raise Reject("BADCOMMAND")
-        setting.write(words[2])
+        value = _integer(words[2])
+        if not setting.low <= value <= setting.high:
+            raise Reject("BADDATA")
+        setting.write(value)
         return "0"
 
     def _setting(self, name: str, axis: int) -> _Setting:
@@ -399,41 +262,17 @@ class ZaberAscii:
             raise Reject("DEVICEONLY")
         return setting
 
-    def _set_pos(self, text: str) -> None:
-        counts = self._integer(text)
-        self._still()
-        self._zero_mm = self._plant.setpoint_mm() - counts * self._step_mm
-        self.flags = (self.flags - {"WR"}) | {"WH"}
-        self.referenced = True
-        self._arm()
 
-    def _set_limit(self, which: int, text: str) -> None:
-        limits = list(self._limits)
-        limits[which] = self._integer(text)
-        self._still()
-        if limits[0] >= limits[1]:
-            raise Reject("BADDATA")
-        self._limits = limits
-        self._arm()
-
-    def _still(self) -> None:
-        if self.moving:
-            raise Reject("STATUSBUSY")
-
-    @staticmethod
-    def _arguments(words: list[str], count: int) -> None:
-        if len(words) != count:
-            raise Reject("BADDATA" if len(words) > count else "BADCOMMAND")
-
-    @staticmethod
-    def _integer(text: str, low: int = -(2**31), high: int = 2**31 - 1) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise Reject("BADDATA") from None
-        if not low <= value <= high:
-            raise Reject("BADDATA")
-        return value
+def _arguments(words: list[str], count: int) -> None:
+    if len(words) != count:
+        raise Reject("BADDATA" if len(words) > count else "BADCOMMAND")
 
 
-_ABSOLUTE = ("abs", "min", "max")
+def _integer(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise Reject("BADDATA") from None
+    if not -(2**31) <= value < 2**31:
+        raise Reject("BADDATA")
+    return value

@@ -1,4 +1,4 @@
-"""Framing of Zaber's ASCII protocol on the device's side: addresses, ids, checksums, packets, faults of the line.
+"""Framing of Zaber's ASCII protocol on the device's side: addresses, ids, checksums, packets.
 
 Written apart from the driver's half on purpose: a mistake in one then shows against the other.
 """
@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.errors import TwinError
 from bench.twin.interfaces import SerialPort, World
 
 REPLY_DELAY_NS = 300_000
 PACKET_BYTES = 80
-FAULTS = ("late_reply", "corrupt_checksum", "dropped_reply", "device_unplugged")
 
 
 class Reject(Exception):
@@ -43,7 +41,6 @@ class ZaberWire:
         self._state = state
         self._buffer = b""
         self._packets: list[list[str]] = []
-        self._faults: dict[str, list[int]] = {}
 
     def attach(self, world: World, port: SerialPort) -> None:
         """Called once before any byte arrives."""
@@ -65,24 +62,6 @@ class ZaberWire:
         """Send word of the axis unasked."""
         status, flag = self._state()
         self._send(f"!{self.address:02d} 1 {status} {flag}")
-
-    def fault(self, name: str, *, count: int = 1, delay_s: float = 0.8) -> None:
-        """Inject a fault of the line.
-
-        Parameters
-        ----------
-        name : str
-            ``late_reply`` (the next ``count`` replies come ``delay_s`` late), ``corrupt_checksum`` or ``dropped_reply``
-            (the next ``count``), ``device_unplugged`` (not a word from now on), ``cleared``.
-        """
-        if name == "cleared":
-            self._faults.clear()
-        elif name in FAULTS:
-            self._faults[name] = [round(delay_s * 1e9)] * count
-        else:
-            raise TwinError(
-                f"unknown fault {name!r}", where="Zaber stage", remedy=f"It has {', '.join(FAULTS)}, cleared"
-            )
 
     def _message(self, body: bytes) -> None:
         text, colon, check = body.partition(b":")
@@ -141,18 +120,11 @@ class ZaberWire:
         self._send(*packets, f"{kind}{header} {text}")
 
     def _send(self, *packets: str) -> None:
-        frames = b"".join(self._frame(packet.encode("ascii", "replace")) for packet in packets)
-        delay_ns = self._use("late_reply") or 0
-        if self._use("dropped_reply") is None and "device_unplugged" not in self._faults:
-            self._port.send(frames, delay_ns=REPLY_DELAY_NS + delay_ns)
+        """Send packets back to back, as one burst on the wire."""
+        self._port.send(b"".join(self._frame(packet) for packet in packets), delay_ns=REPLY_DELAY_NS)
 
-    def _frame(self, packet: bytes) -> bytes:
+    def _frame(self, packet: str) -> bytes:
+        frame = packet.encode("ascii", "replace")
         if self.checksums:
-            packet += b":%02X" % (-sum(packet[1:]) & 0xFF)
-        if self._use("corrupt_checksum") is not None:
-            packet = packet[:-1] + (b"0" if packet[-1:] != b"0" else b"1")
-        return packet + b"\r\n"
-
-    def _use(self, name: str) -> int | None:
-        pending = self._faults.get(name)
-        return pending.pop() if pending else None
+            frame += b":%02X" % (-sum(frame[1:]) & 0xFF)
+        return frame + b"\r\n"
