@@ -25,7 +25,8 @@ FOLDER_OF: dict[type[Profile], str] = {
     CriteriaProfile: "acceptance",
     TwinProfile: "twins",
 }
-_IMPORT_CHECK = ("bench.archive.mapping", "check_mapping")
+AXES = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
+IMPORT_CHECK = ("bench.archive.mapping", "check_mapping")
 
 
 def check_folder(path: str | Path) -> list[Problem]:
@@ -61,7 +62,7 @@ def _check_file(file: Path) -> tuple[Profile | None, list[Problem]]:
 
 def _check_import(file: Path, raw: Mapping[str, Any]) -> list[Problem]:
     """Hand an import mapping to the importer, which alone knows its keys; imported only when there is one."""
-    module, name = _IMPORT_CHECK
+    module, name = IMPORT_CHECK
     try:
         check = getattr(import_module(module), name)
     except (ImportError, AttributeError):
@@ -97,20 +98,27 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
         )
         return
     try:
-        axes = list(ElementTree.parse(cal).getroot().iter("Axis"))
+        calibrations = list(ElementTree.parse(cal).getroot().iter("Calibration"))
     except ElementTree.ParseError as error:
         yield Problem(file, key, f"{named}, which is not XML ({error})", "the sensor's .cal file", "Copy it again")
         return
-    names = [axis.get("Name", "?") for axis in axes]
-    if names != ["Fx", "Fy", "Fz", "Tx", "Ty", "Tz"]:
-        given = f"{named} with the axes {', '.join(names) or 'none'}"
-        yield Problem(file, key, given, "the axes Fx, Fy, Fz, Tx, Ty, Tz")
-    for axis in axes:
-        gauges = len(axis.get("values", "").split())
-        if gauges != len(sensor.channels):
-            given = f"{named} with {gauges} gauges on axis {axis.get('Name')}"
-            due = f"{len(sensor.channels)} gauges, one for each of force_sensor.channels"
-            yield Problem(file, key, given, due, "Is it the .cal of another sensor, or was it cut short?")
+    if not calibrations:
+        yield Problem(file, key, f"{named} without a <Calibration>", "the sensor's .cal file", "Copy it again")
+    for calibration in calibrations:
+        axes = calibration.findall("Axis") or calibration.findall("UserAxis")
+        names = [axis.get("Name", "?") for axis in axes]
+        if sorted(names) != sorted(AXES):
+            given = f"{named} with the axes {', '.join(names) or 'none'}"
+            yield Problem(file, key, given, f"the axes {', '.join(AXES)}")
+        channels = len(sensor.channels)
+        gauges = {axis.get("Name", "?"): len(axis.get("values", "").split()) for axis in axes}
+        wrong = {name: count for name, count in gauges.items() if count != channels}
+        if wrong:
+            alike = len(wrong) == len(axes) and len(set(wrong.values())) == 1
+            counts = f"{wrong[names[0]]}" if alike else ", ".join(f"{n} on axis {name}" for name, n in wrong.items())
+            hint = "Is it the .cal of another sensor, or was it cut short?"
+            expected = f"{channels}, one for each of force_sensor.channels"
+            yield Problem(file, key, f"{named} with gauges: {counts}", expected, hint)
 
 
 def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[Problem]:

@@ -154,7 +154,7 @@ Text = Annotated[str, Spelled("a text", r"(?s).*\S.*", "...")]
 class Section(BaseModel):
     """A table of a profile: frozen, no unknown keys, no silent coercion."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _compare_fields(self, info: ValidationInfo) -> Self:

@@ -135,14 +135,14 @@ def _model_for(raw: Mapping[str, Any], path: Path) -> tuple[type[Profile] | None
     if schema == IMPORT_SCHEMA:
         hint = "Import mappings are read by `bench import`"
         return None, Problem(path, "schema", f'"{schema}"', f"one of {', '.join(SCHEMAS)}", hint)
-    if schema not in SCHEMAS:
+    if not isinstance(schema, str) or schema not in SCHEMAS:
         return None, Problem(path, "schema", shown(schema), f"one of {', '.join(known)}", near_miss(str(schema), known))
     model = SCHEMAS[schema]
     if model is not ProcedureProfile:
         return model, None
     procedure = raw.get("procedure")
-    if procedure in PROCEDURES:
-        return PROCEDURES[str(procedure)], None
+    if isinstance(procedure, str) and procedure in PROCEDURES:
+        return PROCEDURES[procedure], None
     given = "nothing" if procedure is None else shown(procedure)
     hint = near_miss(str(procedure), PROCEDURES)
     return None, Problem(path, "procedure", given, f"one of {', '.join(PROCEDURES)}", hint)

@@ -132,6 +132,7 @@ def test_every_problem_of_a_file_is_told_at_once_also_between_tables_that_are_ri
     [
         ('schema = "bench.rig/1"', "", "schema: given nothing, expected one of bench.rig/1, bench.specimen/1"),
         ("bench.rig/1", "bench.rigs/1", 'schema: given "bench.rigs/1", expected one of'),
+        ('"bench.rig/1"', '["bench.rig/1"]', "schema: given a list of 1, expected one of"),
         ("bench.rig/1", "bench.import/1", "Import mappings are read by `bench import`"),
     ],
 )

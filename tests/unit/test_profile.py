@@ -1,0 +1,283 @@
+"""Profiles as the bench uses them: found by name, frozen, with their text; and a guide that names every key."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import pickle
+import re
+from datetime import date
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import pytest
+from pydantic import ValidationError
+
+import bench.profile
+from bench.errors import ProfileError
+from bench.profile import (
+    FAULTS,
+    FrameStiffnessProcedure,
+    IndentationProcedure,
+    RigProfile,
+    find_profile,
+    load_criteria,
+    load_procedure,
+    load_profile,
+    load_rig,
+    load_specimen,
+    load_twin,
+)
+from bench.profile.check import FOLDER_OF
+from bench.profile.criteria import AnalysisProfile, CriteriaProfile, Criterion
+from bench.profile.fields import Section
+from bench.profile.rig import (
+    AtiSensorProfile,
+    CalibrationProfile,
+    DaqProfile,
+    EncoderProfile,
+    FrameProfile,
+    LoadCellProfile,
+    SafetyProfile,
+    StageProfile,
+)
+from bench.profile.specimen import IndenterGeometry, SpecimenProfile
+from bench.profile.twin import (
+    DaqTruth,
+    EncoderTruth,
+    Fault,
+    FrameTruth,
+    PronyTerm,
+    SensorTruth,
+    StageTruth,
+    TissueTruth,
+    TwinProfile,
+)
+from bench.units import Value
+
+GUIDE: dict[str, type[Section]] = {
+    "rig": RigProfile,
+    "stage": StageProfile,
+    "daq": DaqProfile,
+    "force_sensor, driver ati_cal": AtiSensorProfile,
+    "force_sensor, driver load_cell": LoadCellProfile,
+    "encoder": EncoderProfile,
+    "safety": SafetyProfile,
+    "frame": FrameProfile,
+    "calibrations": CalibrationProfile,
+    "specimen": SpecimenProfile,
+    "indenter": IndenterGeometry,
+    "indentation": IndentationProcedure,
+    "frame_stiffness": FrameStiffnessProcedure,
+    "criteria file": CriteriaProfile,
+    "analysis": AnalysisProfile,
+    "criteria": Criterion,
+    "twin": TwinProfile,
+    "twin stage": StageTruth,
+    "twin frame": FrameTruth,
+    "twin encoder": EncoderTruth,
+    "twin force_sensor": SensorTruth,
+    "twin daq": DaqTruth,
+    "specimens.NAME": TissueTruth,
+    "prony": PronyTerm,
+    "faults": Fault,
+}
+
+
+@pytest.fixture
+def rig(repository: Path) -> RigProfile:
+    return load_rig(find_profile("rigs", "indenter", repository / "profiles"))
+
+
+def test_a_quantity_is_read_in_any_unit_of_its_kind(rig: RigProfile) -> None:
+    assert rig.safety.force_limit == Value(20.0, "N", "force")
+    assert rig.stage.microstep_size.to("mm") == 47.625e-6
+    assert rig.daq.sample_rate.to("kHz") == 1.0
+    assert 2.0 / rig.stage.microstep_size.to("mm") * rig.stage.speed_scale == pytest.approx(68804, abs=1)
+
+
+def test_keys_left_out_take_the_documented_defaults(repository: Path) -> None:
+    procedure = load_procedure(repository / "profiles/procedures/frame_stiffness.toml")
+    assert procedure.block == Value(100.0, "ms", "time")
+    twin = load_twin(repository / "profiles/twins/indenter_load_cell.toml")
+    assert twin.force_sensor.cross_talk.to("1") == 0.0
+    assert twin.faults == ()
+
+
+def test_the_procedure_key_chooses_the_model(repository: Path) -> None:
+    root = repository / "profiles"
+    indentation = load_procedure(find_profile("procedures", "indentation", root))
+    assert isinstance(indentation, IndentationProcedure)
+    assert indentation.press_speed.to("mm/s") == 2.0
+    assert (indentation.replicates, len(indentation.second_speeds)) == (5, 1)
+    assert isinstance(load_profile(find_profile("procedures", "frame_stiffness", root)), FrameStiffnessProcedure)
+
+
+def test_the_three_gates_stand_in_the_criteria_with_their_definitions(repository: Path) -> None:
+    criteria = load_criteria(repository / "profiles/acceptance/contact_model.toml")
+    gates = {criterion.metric: criterion for criterion in criteria.criteria}
+    limits = {metric: str(criterion.limit) for metric, criterion in gates.items()}
+    assert limits == {
+        "peak_force_deviation": "10 %",
+        "rise_slope_deviation": "15 %",
+        "residual_force": "0.2 N",
+        "residual_force_ratio": "5 %",
+    }
+    assert gates["rise_slope_deviation"].segment == "rise"
+    assert "measured loading force is 20 to 80 %" in gates["rise_slope_deviation"].definition
+    assert {criterion.prediction for criterion in criteria.criteria} == {"other_replicates", None}
+    assert gates["residual_force"].at_time == Value(3.0, "s", "time")
+
+
+def test_a_profile_is_frozen_and_travels_between_processes(rig: RigProfile) -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        rig.safety.force_limit = Value(50.0, "N", "force")  # type: ignore[misc]
+    again = pickle.loads(pickle.dumps(rig))
+    assert again == rig
+    assert again.source == rig.source
+
+
+def test_a_profile_carries_the_text_it_was_read_from(rig: RigProfile) -> None:
+    content = rig.source.path.read_bytes()
+    assert rig.source.text.encode() == content
+    assert rig.source.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_a_profile_made_without_a_file_has_no_source() -> None:
+    with pytest.raises(ProfileError, match="was not read from a file"):
+        _ = CriteriaProfile.model_construct().source
+
+
+def test_the_calibration_file_lies_beside_the_profile(rig: RigProfile, repository: Path) -> None:
+    assert rig.calibration_path() == repository / "profiles/rigs/ft90001.cal"
+    cell = load_rig(repository / "profiles/rigs/indenter_load_cell.toml")
+    assert cell.calibration_path() is None
+    assert cell.force_sensor.channels == ("Dev1/ai0",)
+
+
+def test_a_certificate_counts_to_its_due_day_and_not_a_day_longer(rig: RigProfile) -> None:
+    assert rig.expired(date(2036, 1, 7)) == []
+    assert [expired.instrument for expired in rig.expired(date(2036, 1, 8))] == ["force_sensor", "encoder", "daq"]
+
+
+def test_every_shipped_rig_has_a_twin_that_knows_every_specimen(repository: Path) -> None:
+    root = repository / "profiles"
+    specimens = {file.stem for file in (root / "specimens").glob("*.toml")}
+    for file in (root / "rigs").glob("*.toml"):
+        rig = load_rig(file)
+        twin = load_twin(find_profile("twins", rig.name, root))
+        assert twin.rig == rig.name
+        assert set(twin.specimens) == specimens
+        assert twin.stage.serial_number == rig.stage.serial_number
+        assert twin.force_sensor.serial_number == rig.force_sensor.serial_number
+        # the truth differs from what the rig believes, but lies inside the stated uncertainty
+        off = abs(twin.frame.stiffness.to("N/mm") - rig.frame.stiffness.to("N/mm"))
+        assert 0 < off < rig.frame.expanded_uncertainty.to("N/mm")
+        ticks = 1 / rig.daq.sample_rate.to("Hz") / twin.tick.to("s")
+        assert round(ticks) >= 1
+        assert ticks == pytest.approx(round(ticks))
+
+
+def test_no_shipped_procedure_asks_more_of_a_specimen_than_it_bears(repository: Path) -> None:
+    root = repository / "profiles"
+    for procedure, specimen in (("indentation", "liver_phantom_a"), ("puncture", "puncture_phantom")):
+        press = load_procedure(find_profile("procedures", procedure, root))
+        piece = load_specimen(find_profile("specimens", specimen, root))
+        assert isinstance(press, IndentationProcedure)
+        assert press.depth is not None
+        assert press.depth.to("mm") <= piece.max_indentation.to("mm")
+
+
+# ---------------------------------------------------------------------------------------------------------- finding
+
+
+def test_a_profile_is_found_by_name_by_file_name_or_by_path(repository: Path) -> None:
+    root = repository / "profiles"
+    file = root / "rigs" / "indenter.toml"
+    assert find_profile("rigs", "indenter", root) == file
+    assert find_profile("rigs", "indenter.toml", root) == file
+    assert find_profile("rigs", file) == file
+
+
+def test_without_a_root_the_folder_here_comes_before_the_profiles_that_come_with_the_bench(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_profile("rigs", "indenter").samefile(repository / "profiles/rigs/indenter.toml")
+    (tmp_path / "profiles" / "rigs").mkdir(parents=True)
+    (tmp_path / "profiles" / "rigs" / "mine.toml").touch()
+    assert find_profile("rigs", "mine") == Path("profiles/rigs/mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "said"),
+    [
+        ("rigs", "indentor", '"indentor". Did you mean "indenter"? Known: indenter, indenter_load_cell'),
+        ("rigs", "../twins/indenter", "there is no profile"),
+        ("rig", "indenter", '"rig" is no folder of profiles. Did you mean "rigs"?'),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_near_misses(repository: Path, folder: str, name: str, said: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        find_profile(folder, name, repository / "profiles")
+    assert said in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------------ guide
+
+
+@pytest.fixture
+def guide(repository: Path) -> str:
+    return (repository / "docs" / "profiles.md").read_text(encoding="utf-8")
+
+
+def sections(guide: str) -> dict[str, dict[str, list[str]]]:
+    """Heading → key → the other columns of its row."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for part in re.split(r"^### ", guide, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        rows = [re.split(r" *\| *", line.strip("| ")) for line in body.splitlines() if line.startswith("| `")]
+        found[heading.strip()] = {row[0].strip("`"): row[1:] for row in rows}
+    return found
+
+
+def test_the_guide_names_every_key_with_its_default(guide: str) -> None:
+    written = sections(guide)
+    assert set(written) == {*GUIDE, "Faults of the twin"}
+    for heading, model in GUIDE.items():
+        fields = {info.alias or name: info for name, info in model.model_fields.items()}
+        assert list(written[heading]) == list(fields), heading
+        for key, info in fields.items():
+            default = written[heading][key][1]
+            assert (default == "required") == info.is_required(), (heading, key)
+            stated = re.fullmatch(r"`([^`]*)`", default)
+            if stated:
+                assert stated.group(1) == str(info.default).lower() or stated.group(1) == str(info.default)
+
+
+def test_the_guide_names_every_choice(guide: str) -> None:
+    written = sections(guide)
+    for heading, model in GUIDE.items():
+        for name, info in model.model_fields.items():
+            if get_origin(info.annotation) is Literal:
+                what = written[heading][info.alias or name][0]
+                assert what == " / ".join(f"`{choice}`" for choice in get_args(info.annotation)), (heading, name)
+
+
+def test_the_guide_names_every_model_every_fault_and_every_folder(guide: str) -> None:
+    models = {model for model in _subclasses(Section) if model.__module__.startswith("bench.profile")}
+    assert models - set(GUIDE.values()) == {bench.profile.ProcedureProfile, bench.profile.fields.Profile}
+    assert list(sections(guide)["Faults of the twin"]) == list(FAULTS)
+    for fault, parameters in FAULTS.items():
+        assert all(f"`{name}`" in sections(guide)["Faults of the twin"][fault][0] for name in parameters)
+    assert all(f"`profiles/{folder}/`" in guide for folder in FOLDER_OF.values())
+
+
+def _subclasses(model: type[Section]) -> set[type[Section]]:
+    return {found for child in model.__subclasses__() for found in {child, *_subclasses(child)}}
+
+
+def test_the_example_in_the_package_runs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    outcome = doctest.testmod(bench.profile)
+    assert (outcome.failed, outcome.attempted) == (0, 3)

@@ -1,0 +1,165 @@
+"""A folder of profiles is checked at once: files, the files they name, and the names between them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.profile import check as check_module
+from bench.profile import check_folder
+
+
+@pytest.fixture
+def profiles(repository: Path, tmp_path: Path) -> Path:
+    """A copy of the shipped profiles to spoil."""
+    return Path(shutil.copytree(repository / "profiles", tmp_path / "profiles"))
+
+
+def spoil(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def told(folder: Path) -> list[str]:
+    return [str(problem).replace(f"{folder}/", "") for problem in check_folder(folder)]
+
+
+def test_the_shipped_profiles_have_no_problem(repository: Path) -> None:
+    assert check_folder(repository / "profiles") == []
+
+
+def test_problems_of_all_files_are_listed_at_once(profiles: Path) -> None:
+    spoil(profiles / "rigs" / "indenter.toml", 'max_speed = "20 mm/s"', 'max_speed = "20 mm"')
+    spoil(profiles / "procedures" / "indentation.toml", "hold_time", "hold_tme")
+    spoil(profiles / "acceptance" / "contact_model.toml", "[analysis]", "[analysis")
+    spoil(profiles / "specimens" / "rigid_plate.toml", 'schema = "bench.specimen/1"', "")
+    places = [(problem.file.relative_to(profiles).as_posix(), problem.key) for problem in check_folder(profiles)]
+    assert places == [
+        ("acceptance/contact_model.toml", "line 8"),
+        ("procedures/indentation.toml", "hold_time"),
+        ("procedures/indentation.toml", "hold_tme"),
+        ("rigs/indenter.toml", "stage.max_speed"),
+        ("specimens/rigid_plate.toml", "schema"),
+    ]
+
+
+def test_a_twin_of_a_rig_or_specimen_that_does_not_exist_is_told_with_near_misses(profiles: Path) -> None:
+    spoil(profiles / "twins" / "indenter.toml", 'rig = "indenter"', 'rig = "indentor"')
+    spoil(profiles / "twins" / "indenter.toml", "[specimens.rigid_plate]", "[specimens.rigid_plat]")
+    assert told(profiles) == [
+        'twins/indenter.toml: rig: given "indentor", expected the name of a rig: indenter, indenter_load_cell. '
+        'Did you mean "indenter"?',
+        'twins/indenter.toml: specimens.rigid_plat: given "rigid_plat", expected the name of a specimen: '
+        'liver_phantom_a, liver_phantom_b, puncture_phantom, rigid_plate. Did you mean "rigid_plate"?',
+    ]
+
+
+def test_a_broken_rig_is_not_blamed_on_its_twin(profiles: Path) -> None:
+    spoil(profiles / "rigs" / "indenter.toml", "sign = -1", "sign = 0")
+    assert told(profiles) == ["rigs/indenter.toml: force_sensor.sign: given 0, expected -1 or 1"]
+
+
+def test_a_calibration_file_with_the_wrong_gauge_count_is_told(profiles: Path) -> None:
+    spoil(profiles / "rigs" / "indenter.toml", ', "Dev1/ai5"]', "]")
+    assert told(profiles) == [
+        'rigs/indenter.toml: force_sensor.calibration_file: given "ft90001.cal" with gauges: 6, expected 5, one for '
+        "each of force_sensor.channels. Is it the .cal of another sensor, or was it cut short?"
+    ]
+
+
+def test_an_axis_of_a_calibration_file_that_was_cut_short_is_named(profiles: Path) -> None:
+    spoil(profiles / "rigs" / "ft90001.cal", '33.90903" max', '" max')
+    (only,) = told(profiles)
+    assert 'given "ft90001.cal" with gauges: 5 on axis Tz, expected 6, one for each' in only
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("</FTSensor>", "", "which is not XML"),
+        (
+            'Name="Tz"',
+            'Name="Mz"',
+            'given "ft90001.cal" with the axes Fx, Fy, Fz, Tx, Ty, Mz, expected the axes Fx, Fy',
+        ),
+        ("<Axis", "<Row", "with the axes Fy, Fz, Tx, Ty, Tz, expected"),
+    ],
+)
+def test_a_damaged_calibration_file_is_told(profiles: Path, old: str, new: str, said: str) -> None:
+    cal = profiles / "rigs" / "ft90001.cal"
+    text = cal.read_text(encoding="utf-8")
+    assert old in text
+    cal.write_text(text.replace(f"<{old}", f"<{new}").replace(f"</{old}", f"</{new}").replace(old, new, 1), "utf-8")
+    (only,) = told(profiles)
+    assert only.startswith("rigs/indenter.toml: force_sensor.calibration_file: given")
+    assert said in only
+
+
+def test_a_missing_calibration_file_is_told_with_its_neighbour(profiles: Path) -> None:
+    spoil(profiles / "rigs" / "indenter.toml", '"ft90001.cal"', '"ft9001.cal"')
+    assert told(profiles) == [
+        'rigs/indenter.toml: force_sensor.calibration_file: given "ft9001.cal", which does not exist, expected the '
+        'sensor\'s .cal file. Did you mean "ft90001.cal"?'
+    ]
+
+
+def test_a_profile_in_the_wrong_folder_or_under_another_name_is_told(profiles: Path) -> None:
+    shutil.move(profiles / "specimens" / "puncture_phantom.toml", profiles / "rigs" / "puncture.toml")
+    found = told(profiles)
+    assert found[:2] == [
+        'rigs/puncture.toml: schema: given "bench.specimen/1" in rigs/, expected a file in specimens/. Move the file',
+        'rigs/puncture.toml: name: given "puncture_phantom", expected "puncture", the name of the file. '
+        "A profile is found by its file",
+    ]
+
+
+def test_one_file_can_be_checked_alone(profiles: Path) -> None:
+    assert check_folder(profiles / "twins" / "indenter.toml") == []
+    spoil(profiles / "twins" / "indenter.toml", "bits = 16", "bits = 99")
+    (only,) = check_folder(profiles / "twins" / "indenter.toml")
+    assert (only.key, only.given) == ("daq.bits", "99")
+
+
+@pytest.mark.parametrize(("make", "given"), [(False, "no such folder"), (True, "a folder without a .toml file")])
+def test_a_folder_without_profiles_is_a_problem(tmp_path: Path, make: bool, given: str) -> None:
+    folder = tmp_path / "nothing"
+    if make:
+        folder.mkdir()
+    (only,) = check_folder(folder)
+    assert only.given == given
+
+
+def test_import_mappings_are_handed_to_the_importer(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (profiles / "imports").mkdir(exist_ok=True)
+    mapping = profiles / "imports" / "lab.toml"
+    mapping.write_text('schema = "bench.import/1"\n', encoding="utf-8")
+    seen: list[Path] = []
+    importer = type(sys)("importer_of_this_test")
+    importer.check_mapping = lambda raw, file: seen.append(file) or []  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "importer_of_this_test", importer)
+    monkeypatch.setattr(check_module, "IMPORT_CHECK", ("importer_of_this_test", "check_mapping"))
+    assert told(profiles) == []
+    assert mapping in seen
+
+
+def test_without_an_importer_a_mapping_is_taken_by_its_schema(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (profiles / "imports").mkdir(exist_ok=True)
+    (profiles / "imports" / "lab.toml").write_text('schema = "bench.import/1"\n', encoding="utf-8")
+    monkeypatch.setattr(check_module, "IMPORT_CHECK", ("no_such_importer", "check_mapping"))
+    assert told(profiles) == []
+
+
+def test_checking_needs_neither_pint_nor_numpy(repository: Path) -> None:
+    code = (
+        "import sys; from bench.profile import check_folder;"
+        "assert check_folder(sys.argv[1]) == [];"
+        "print([name for name in ('pint', 'numpy', 'scipy', 'h5py') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(repository / "profiles" / "rigs")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
