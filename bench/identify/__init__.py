@@ -1,0 +1,1 @@
+"""From recorded channels to parameters with uncertainties; pure functions of arrays."""

@@ -1,0 +1,1 @@
+"""Physics: pure functions of arrays, with units, signs and sources."""

@@ -1,0 +1,123 @@
+"""Relaxation by Prony terms: the exact response of exp(-t/tau) to a signal that is linear between samples.
+
+::
+
+    step = time_step(time_s)                                  # a float when uniformly sampled, else the steps
+    overstress = convolve(step, elastic_force, tau_s=0.5)     # integral of exp(-(t-s)/tau) dF_e(s)
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+UNIFORM_TOLERANCE = 1e-4
+"""Steps that differ by less than this fraction count as equal: decimal time stamps are rounded at about this level."""
+
+
+def time_step(time_s: Floats) -> float | Floats:
+    """Return the sampling step [s] as a float when it is uniform, else the ``n - 1`` steps.
+
+    Parameters
+    ----------
+    time_s : (n,) float64
+        Increasing time stamps [s].
+    """
+    steps = np.diff(time_s)
+    mean = (time_s[-1] - time_s[0]) / (len(time_s) - 1)
+    return float(mean) if float(np.abs(steps - mean).max()) <= UNIFORM_TOLERANCE * mean else steps
+
+
+def convolve(step: float | Floats, signal: Floats, tau_s: float) -> Floats:
+    r"""Hereditary integral of one Prony term, exact for a piecewise linear signal.
+
+    .. math:: h(t) = \int_{0^-}^{t} e^{-(t-s)/\tau}\, \mathrm{d}x(s)
+
+    Over one step :math:`h_i = e\,h_{i-1} + (\tau/\Delta t)(1-e)(x_i-x_{i-1})` with :math:`e=\exp(-\Delta t/\tau)`. A
+    first sample that is not zero counts as a jump from rest.
+
+    Parameters
+    ----------
+    step : float or (n - 1,) float64
+        What :func:`time_step` returned [s].
+    signal : (..., n) float64
+        x at the samples, any unit; rows are independent.
+    tau_s : float
+        Relaxation time [s], positive.
+
+    Returns
+    -------
+    (..., n) float64
+        h in the unit of the signal.
+
+    Notes
+    -----
+    The recursion for finite increments is that of Taylor, Pister and Goudreau, Int. J. Numer. Meth. Eng. 2 (1970) 45;
+    uniform sampling makes it a first-order digital filter, which runs compiled.
+    """
+    decay = np.exp(-np.asarray(step) / tau_s)
+    drive = np.empty_like(signal)
+    drive[..., 0] = signal[..., 0]
+    np.multiply(np.diff(signal), tau_s / step * (1.0 - decay), out=drive[..., 1:])
+    return _recurse(decay, drive)
+
+
+def convolve_with_derivative(step: float | Floats, signal: Floats, tau_s: float) -> tuple[Floats, Floats]:
+    """Return :func:`convolve` and its derivative by the relaxation time [unit of the signal / s]."""
+    decay = np.exp(-np.asarray(step) / tau_s)
+    increments = np.diff(signal)
+    drive = np.empty_like(signal)
+    drive[..., 0] = signal[..., 0]
+    np.multiply(increments, tau_s / step * (1.0 - decay), out=drive[..., 1:])
+    response = _recurse(decay, drive)
+    decay_slope = decay * step / tau_s**2
+    gain_slope = (1.0 - decay) / step - decay / tau_s
+    drive[..., 0] = 0.0
+    np.multiply(response[..., :-1], decay_slope, out=drive[..., 1:])
+    drive[..., 1:] += gain_slope * increments
+    return response, _recurse(decay, drive)
+
+
+def _recurse(decay: Floats, drive: Floats) -> Floats:
+    if decay.ndim == 0:
+        from scipy.signal import lfilter  # a second to import: only where a fit needs it
+
+        return np.asarray(lfilter((1.0,), (1.0, -float(decay)), drive, axis=-1), dtype=np.float64)
+    response = np.empty_like(drive)
+    response[..., 0] = state = drive[..., 0]
+    for i, factor in enumerate(decay.tolist(), start=1):
+        state = factor * state + drive[..., i]
+        response[..., i] = state
+    return response
+
+
+@overload
+def ramp_integral(duration_s: float, exponent: float, tau_s: float) -> float: ...
+@overload
+def ramp_integral(duration_s: Floats, exponent: float, tau_s: float) -> Floats: ...
+def ramp_integral(duration_s: float | Floats, exponent: float, tau_s: float) -> float | Floats:
+    r"""Closed form of the hereditary integral for a power of time.
+
+    .. math:: \int_0^T e^{-(T-s)/\tau}\, n s^{n-1}\,\mathrm{d}s = T^n\,{}_1F_1(1;\, n+1;\, -T/\tau)
+
+    Parameters
+    ----------
+    duration_s : float or array
+        T [s], at least 0.
+    exponent : float
+        n, positive.
+    tau_s : float
+        Relaxation time [s].
+
+    Notes
+    -----
+    Kummer's confluent hypergeometric function, NIST Digital Library of Mathematical Functions 13.4.1 and 13.2.39.
+    """
+    from scipy.special import hyp1f1
+
+    value = np.asarray(duration_s) ** exponent * hyp1f1(1.0, exponent + 1.0, -np.asarray(duration_s) / tau_s)
+    return float(value) if np.ndim(duration_s) == 0 else np.asarray(value, dtype=np.float64)
