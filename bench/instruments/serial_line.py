@@ -88,7 +88,7 @@ class SerialLine:
         except OSError as error:
             raise _opening_error(url, error) from error
         self._port = port
-        _refuse_later_openings(port)
+        _exclude_others(port, True)
         # An FTDI adapter otherwise holds bytes back for 16 ms; what has no such setting says so, and that is fine.
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError, OSError):
             port.set_low_latency_mode(True)
@@ -164,8 +164,12 @@ class SerialLine:
     def close(self) -> None:
         """Close the port; never raises, so that it can be called on a line that broke."""
         self._broken = self._broken or "closed"
+        _exclude_others(self._port, False)
+        leaked = getattr(self._port, "_socket", None)  # pyserial forgets to close it when the peer has gone first
         with contextlib.suppress(OSError):
             self._port.close()
+        if leaked is not None:
+            leaked.close()
 
     def _receive(self, deadline_ns: int, awaited: object) -> None:
         """Add at least one byte to what is pending, or raise at the deadline."""
@@ -227,12 +231,15 @@ def _opening_error(url: str, error: OSError) -> InstrumentError:
     )
 
 
-def _refuse_later_openings(port: serial.SerialBase) -> None:
-    """Keep out programs that do not ask for exclusive access: pyserial's lock stops only those that do."""
+def _exclude_others(port: serial.SerialBase, exclude: bool) -> None:
+    """Keep out programs that do not ask for exclusive access, or let them in again.
+
+    pyserial's own lock stops only those that ask for it too; this flag stops all but the superuser's.
+    """
     if sys.platform == "win32" or getattr(port, "fd", None) is None:
         return  # Windows opens ports exclusively anyway, sockets have no such thing
     import fcntl
     import termios
 
     with contextlib.suppress(OSError):
-        fcntl.ioctl(port.fd, termios.TIOCEXCL)
+        fcntl.ioctl(port.fd, termios.TIOCEXCL if exclude else termios.TIOCNXCL)
