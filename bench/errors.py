@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class BenchError(Exception):
     """Base of the bench's own errors.
@@ -67,7 +69,12 @@ class CalibrationError(BenchError):
 
 
 class SafetyAbort(BenchError):
-    """The run was stopped to keep people and the rig safe; ``reason`` is a short code for the archive."""
+    """The run was stopped to keep people and the rig safe; ``reason`` is a short code for the archive.
+
+    ``archive`` is the path of the aborted run's archive, once there is one.
+    """
+
+    archive: Path | None = None
 
     def __init__(self, what: str, *, reason: str, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where=where, remedy=remedy)

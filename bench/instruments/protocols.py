@@ -207,6 +207,10 @@ class ForceSensor(Protocol):
         """Return forces (n, n_force) in N and torques (n, n_torque) in N.m from ``raw`` (n, n_channels)."""
         ...
 
+    def contact_force(self, forces: Floats) -> Floats:
+        """Return (n,) the force along the pressing axis [N], positive when pressing, from ``forces`` (n, n_force)."""
+        ...
+
     def saturated(self, raw: Floats) -> NDArray[np.bool_]:
         """Return (n_samples,) true where any channel touches the end of its range."""
         ...

@@ -1,0 +1,81 @@
+"""The mock backend: start the twin and give its addresses where the profile has the hardware's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import ProfileError
+from bench.profile import RigProfile, SpecimenProfile, TwinProfile
+from bench.station_drivers import Addresses
+from bench.twin.link import Link, grpc_channel
+from bench.twin.process import TwinProcess, start_twin
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A running twin and how to reach it."""
+
+    process: TwinProcess
+    addresses: Addresses
+    seed: int
+    details: dict[str, object]
+
+
+def start(
+    opened: ExitStack,
+    rig: RigProfile,
+    twin: TwinProfile | None,
+    specimen: SpecimenProfile | None,
+    *,
+    seed: int | None,
+    real_time: bool,
+    faults: Sequence[Mapping[str, Any]],
+) -> Simulation:
+    """Start the twin of ``rig`` with ``specimen`` mounted; ``opened`` ends it.
+
+    Raises
+    ------
+    ProfileError
+        There is no truth for this rig or no such specimen in it.
+    """
+    if twin is None:
+        raise ProfileError(
+            "the mock backend needs a twin profile: the truth of the simulated rig",
+            where=f"rig {rig.name}",
+            remedy=f"Pass twin=load_twin(...), e.g. profiles/twins/{rig.name}.toml",
+        )
+    if twin.rig != rig.name:
+        raise ProfileError(
+            f'the twin "{twin.name}" is one of the rig "{twin.rig}", not of "{rig.name}"',
+            where=str(twin.source.path),
+            remedy=f'Use a twin profile with rig = "{rig.name}"',
+        )
+    if specimen is not None and specimen.name not in twin.specimens:
+        raise ProfileError(
+            f'the twin "{twin.name}" knows no specimen "{specimen.name}"',
+            where=str(twin.source.path),
+            remedy=f"Known: {', '.join(twin.specimens)}. Add a [specimens.{specimen.name}] table for its truth",
+        )
+    used = twin.seed if seed is None else seed
+    process = opened.enter_context(
+        start_twin(
+            rig.source.path,
+            twin.source.path,
+            None if specimen is None else specimen.name,
+            seed=used,
+            real_time=real_time,
+            faults=faults,
+        )
+    )
+    link = Link.connect(process.link_address)
+    opened.callback(link.close)
+    channel = grpc_channel(process.grpc_address, link)
+    opened.callback(channel.close)
+    # The truth itself stays out of the archive: an analysis must not find it there.
+    details: dict[str, object] = {
+        "twin": {"name": twin.name, "sha256": twin.source.sha256, "seed": used, "real_time": real_time}
+    }
+    return Simulation(process, Addresses(link.url("stage"), link.clock, daq_channel=channel), used, details)
