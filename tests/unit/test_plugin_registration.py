@@ -1,4 +1,4 @@
-"""The plug-in is there once, installed or not, in a checkout or a lab's repository, and costs other sessions nothing."""
+"""The plug-in is there once, installed or not, in a checkout or a lab's repository; other sessions do not pay."""
 
 from __future__ import annotations
 
