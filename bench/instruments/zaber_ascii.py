@@ -98,7 +98,6 @@ class ZaberAsciiStage:
         self._step_mm = microstep_size_um * 1e-3
         self._scale = speed_scale
         self._max_speed_mm_s = max_speed_mm_s
-        self._speed_data = 0
         self._move: _Move | None = None
         self._line = SerialLine(port, baud=baud, clock=clock)
         self._requests = ZaberLine(
@@ -188,10 +187,7 @@ class ZaberAsciiStage:
         if before.warning.startswith("N"):
             self._command("warnings clear")  # a note on an earlier move, not on this one
         speed_data = max(1, round(speed_mm_s / self._step_mm * self._scale))
-        if speed_data != self._speed_data:
-            self._speed_data = 0  # not known until the controller has confirmed it
-            self._set("maxspeed", speed_data)
-            self._speed_data = speed_data
+        self._set("maxspeed", speed_data)  # before every move: a knob or another program may have changed it
         target = round(position_mm / self._step_mm)
         self._begin(f"move abs {target}", _Move(target))
         distance_mm = abs(target - self._integer(before)) * self._step_mm
@@ -343,7 +339,8 @@ class ZaberAsciiStage:
         """Send a motion command once; when it is not answered, find out what the stage does and tell."""
         self._move = move
         try:
-            self._command(command)
+            if self._command(command).warning == "NI":
+                self._command("warnings clear")  # the move interrupted is this driver's own; nothing graver is shown
         except InstrumentTimeout as lost:
             reply = self._command("get pos")
             doing = "is moving, now" if reply.busy else "stands"

@@ -242,6 +242,18 @@ class Loopback:
 
         self.wire.send = lossy
 
+    def lose_reply_to(self, command: bytes) -> None:
+        """The reply to the next message with ``command`` in it never leaves the device; the message arrives."""
+        receive = self.device.receive
+
+        def listen(data: bytes) -> None:
+            if command in data:
+                self.device.receive = receive
+                self.lose_replies(1)
+            receive(data)
+
+        self.device.receive = listen
+
     @property
     def port(self) -> LoopbackPort:
         return self._port
