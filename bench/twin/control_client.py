@@ -58,7 +58,8 @@ class TwinControl:
         -------
         dict
             ``seed``, ``tick_s``, ``surface_mm``, ``frame_stiffness_N_mm``, ``specimen`` (parameters as drawn),
-            ``replicate_factors``, ``stage``, ``sensor``, and with depths ``depths_mm``, ``speed_mm_s``, ``force_N``.
+            ``ruptured``, ``replicate_factors`` and ``replicate_surfaces_mm`` (one per press so far), ``stage``,
+            ``sensor``, and with depths ``depths_mm``, ``speed_mm_s``, ``force_N``.
         """
         answer: dict[str, Any] = self.call("truth", depths_mm=depths_mm or [], speed_mm_s=speed_mm_s)
         return answer
@@ -76,6 +77,10 @@ class TwinControl:
     def fault(self, name: str, *, at_s: float | None = None, **parameters: float | str) -> None:
         """Inject a fault now, or at a world time; quantities in ``parameters`` as text with a unit ("0.05 mm")."""
         self.call("fault", name=name, at_s=at_s, parameters=parameters)
+
+    def clear_fault(self, name: str) -> None:
+        """End a fault that can end: ``estop_pressed``, ``stage_stall``, ``device_unplugged``."""
+        self.call("clear_fault", name=name)
 
     def press_estop(self, pressed: bool = True) -> None:
         """Press (or release) the emergency stop."""

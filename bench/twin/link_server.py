@@ -18,7 +18,7 @@ from bench.twin.frames import FOREVER, HEADER, LEASE_S, VERSION, Op, Status
 from bench.twin.wire import Unplugged, Wire
 from bench.twin.world import Member, SimWorld
 
-Control = Callable[[dict[str, Any]], dict[str, Any] | bytes]
+Control = Callable[[dict[str, Any]], dict[str, Any] | list[Any] | bytes]
 
 
 class LinkServer:

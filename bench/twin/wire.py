@@ -26,6 +26,7 @@ class Wire:
         self.inbox = bytearray()
         self.owner: str | None = None
         self.unplugged = False
+        self.dropped = 0  # bytes a bridge could not pass on in time
         self.sink: Callable[[bytes], None] | None = None
         self.host_baud = device.baud
         self._heard, self._said = f"{device.name} < ", f"{device.name} > "

@@ -469,6 +469,15 @@ class SimWorld:
                     return
                 self._move_to(min(until_ns, self._now + step_ns))
 
+    def wait_free(self, until_ns: int, stop: Callable[[], bool]) -> None:
+        """Real time: wait until ``stop()`` or ``until_ns``, whatever the members do."""
+        while True:
+            with self.lock:
+                self._catch_up()
+                if self._closed or self.fault is not None or self._now >= until_ns or stop():
+                    return
+            time.sleep(0.02)
+
     def start(self) -> None:
         """Start the pacer of real-time mode."""
         if not self.real_time or self._thread is not None:

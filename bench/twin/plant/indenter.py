@@ -49,7 +49,6 @@ class Indenter:
         self._limits = (-math.inf, math.inf)
         self._listeners: list[Callable[[str], None]] = []
         self._watching = False
-        self._play_mm = stage.start_mm
         self._contact_ns = 0
         self._next_tick = 0
         self._travel = np.empty(4096)
@@ -209,47 +208,36 @@ class Indenter:
         now = self.world.now_ns
         if now > self._contact_ns:
             motor = np.array([self.motion.motor(now)])
-            carriage, play = self._carriage(motor)
-            self._play_mm = float(play[0])
+            carriage = self._carriage(motor)
             self.tissue.advance(carriage.tolist(), (now - self._contact_ns) * 1e-9, math.inf, [])
             self._contact_ns = now
         return now
 
-    def _carriage(self, motors: Floats) -> tuple[Floats, Floats]:
-        """Carriage positions, and the state of the play, for motor positions (n,)."""
+    def _carriage(self, motors: Floats) -> Floats:
+        """True carriage positions for motor positions (n,): less the lost steps, plus the screw's periodic error."""
         stage = self.truth.stage
         nut = motors - self.slip_mm
-        if stage.backlash_mm > 0.0:
-            play, width = self._play_mm, stage.backlash_mm
-            followed = []
-            for m in nut.tolist():
-                play = min(max(play, m - width), m)
-                followed.append(play)
-            nut = np.array(followed)
         if stage.screw_amplitude_mm == 0.0:
-            return nut, nut
-        turns = nut * (2.0 * math.pi / stage.screw_period_mm)
-        turns += stage.screw_phase_rad
-        error: Floats = np.sin(turns)
+            return nut
+        error: Floats = np.sin(nut * (2.0 * math.pi / stage.screw_period_mm) + stage.screw_phase_rad)
         error -= math.sin(stage.screw_phase_rad)
         error *= stage.screw_amplitude_mm
         error += nut
-        return error, nut
+        return error
 
     def _advance(self, last: int) -> None:
         """Record ticks up to ``last`` at most; fewer when a stall or the mechanical end changes the motion."""
         first = self._next_tick
         motors = self.motion.motors(first, last, self.tick_ns)
-        carriage, play = self._carriage(motors)
-        end_stop = self._end_stop(play, first * self.tick_ns)
+        carriage = self._carriage(motors)
+        end_stop = self._end_stop(carriage, first * self.tick_ns)
         if end_stop is not None:
-            carriage, play = carriage[: end_stop + 1], play[: end_stop + 1]
+            carriage = carriage[: end_stop + 1]
         if last >= self._travel.size:
             self._grow(last + 1)
         forces = self._force[first : first + carriage.size]
         done, stalled = self._contact(carriage, forces)
         self._travel[first : first + done] = carriage[:done]
-        self._play_mm = float(play[done - 1])
         self._next_tick = first + done
         time_ns = (self._next_tick - 1) * self.tick_ns
         self._contact_ns = max(self._contact_ns, time_ns)
@@ -287,13 +275,15 @@ class Indenter:
                 return done, True
         return size, False
 
-    def _end_stop(self, nut: Floats, time_ns: int) -> int | None:
+    def _end_stop(self, carriage: Floats, time_ns: int) -> int | None:
         """The first of the ticks, from ``time_ns`` on, at which the stage runs into its mechanical end."""
         if not self.motion.moving(time_ns):
             return None
         stage = self.truth.stage
         outward = (
-            nut > stage.travel_max_mm if self.motion.target > self.motion.motor(time_ns) else nut < stage.travel_min_mm
+            carriage > stage.travel_max_mm
+            if self.motion.target > self.motion.motor(time_ns)
+            else carriage < stage.travel_min_mm
         )
         return int(np.argmax(outward)) if outward.any() else None
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import TwinError
-from bench.twin.noise import ChannelNoise
+from bench.twin.noise import ChannelNoise, generator
 from bench.twin.plant.truth import SensorTruth
 
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ class ForceSensorPlant:
     ----------
     truth : SensorTruth
     seed : int
-        Of the noise.
+        Of the noise and of the cross-talk.
     tick_s : float
         Period of the ticks the signals are sampled on [s].
 
@@ -39,8 +39,11 @@ class ForceSensorPlant:
         self._tick_s = tick_s
         if truth.kind == "gauges":
             matrix = np.array(truth.matrix, dtype=float)
-            mixed = np.eye(matrix.shape[1]) if truth.cross_talk is None else np.eye(matrix.shape[1]) + truth.cross_talk
-            gains: Floats = (1.0 + truth.gain_error) * mixed @ np.linalg.pinv(matrix) @ np.array(truth.direction)
+            inverse = np.linalg.pinv(matrix)
+            inverse *= 1.0 + truth.cross_talk * generator(seed, "force_sensor/cross_talk").standard_normal(
+                inverse.shape
+            )
+            gains: Floats = (1.0 + truth.gain_error) * inverse @ np.array(truth.direction)
             noise = truth.noise_N / float(np.linalg.norm(matrix[truth.axis]))
         elif truth.kind == "bridge":
             gains = np.array([(1.0 + truth.gain_error) * truth.sensitivity])

@@ -69,6 +69,7 @@ class Tissue:
         self.ruptured = False
         self.pressed = False
         self.factors: list[float] = []
+        self.surfaces: list[float] = []
         self.surface = self.base_surface
         self._new_replicate()
 
@@ -82,6 +83,7 @@ class Tissue:
             self._h = (self._h[0] * ratio, self._h[1] * ratio, self._h[2] * ratio)
         self.factors.append(factor)
         self.surface = self.base_surface + self.truth.replicate_surface_scatter_mm * float(surface)
+        self.surfaces.append(self.surface)
         left = 1.0 - self.truth.rupture_drop if self.ruptured else 1.0
         self._k = self.force_ref * factor * left / self.truth.depth_ref_mm**self.exponent
         self.pressed = False

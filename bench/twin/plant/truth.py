@@ -26,7 +26,6 @@ class StageTruth:
     screw_amplitude_mm: float = 0.002
     screw_period_mm: float = 2.0
     screw_phase_rad: float = 0.7
-    backlash_mm: float = 0.0
     stall_force_N: float = 300.0
     encoder_noise_mm: float = 0.0
     encoder_scale_error: float = 0.0
@@ -62,9 +61,10 @@ class TissueTruth:
 class SensorTruth:
     """The force sensor. ``kind`` "gauges" (six voltages) or "bridge" (one mV/V ratio).
 
-    For gauges, ``matrix`` C turns volts into the wrench as the calibration says; the sensor really makes
-    (1 + gain_error) (I + cross_talk) C⁻¹ w from the wrench w. ``direction`` is the wrench one newton of contact force
-    makes, ``axis`` the wrench component that is the pressing axis. For the bridge, ``sensitivity`` is mV/V per N.
+    For gauges, ``matrix`` C turns volts into the wrench as the calibration says. The sensor's own inverse is
+    (1 + gain_error) C⁻¹ with a relative error of standard deviation ``cross_talk`` on every element, drawn from the
+    seed. ``direction`` is the wrench one newton of contact force makes, ``axis`` the component of the pressing axis.
+    For the bridge, ``sensitivity`` is mV/V per N.
     ``noise_N`` (per sample, as seen along the pressing axis), ``drift_N_s`` and ``offset_N`` are force equivalents;
     ``limit`` is the electrical end of range in V or mV/V.
     """
@@ -74,7 +74,7 @@ class SensorTruth:
     direction: tuple[float, ...] = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
     axis: int = 2
     sensitivity: float = 0.02
-    cross_talk: tuple[tuple[float, ...], ...] | None = None
+    cross_talk: float = 0.0
     gain_error: float = 0.0
     offset_N: float = 0.0
     noise_N: float = 0.0

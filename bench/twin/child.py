@@ -1,0 +1,177 @@
+"""The twin's process: builds the lab, serves it, says where, and ends when nobody needs it any more.
+
+It prints one line of JSON when it is ready. It ends at ``quit`` or the end of its standard input, when its parent dies,
+on SIGTERM, or (unless it is told to linger) once it has reported what became of the rig after its runner was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.errors import BenchError
+from bench.profile import find_profile, load_rig, load_twin
+from bench.twin.control import Control
+from bench.twin.devices.nidaqmx_grpc import serve
+from bench.twin.lab import Lab, build_lab
+from bench.twin.link_server import LinkServer
+from bench.twin.report import aftermath, write_report
+
+PARENT_POLL_S = 0.5
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, shared by ``bench twin`` and :func:`bench.twin.process.start_twin`."""
+    made = argparse.ArgumentParser(prog="bench twin", description="Run the simulated lab of a rig.")
+    made.add_argument("rig", help="rig profile: a name or a path")
+    made.add_argument("--twin", help="twin profile: a name or a path (default: the one of the rig's name)")
+    made.add_argument(
+        "--specimen", help="specimen under the tool, by its name in the twin profile (default: the first)"
+    )
+    made.add_argument("--seed", type=int, help="instead of the twin profile's")
+    made.add_argument("--real-time", action="store_true", help="pace the world to the wall clock")
+    made.add_argument("--tcp", type=int, nargs="?", const=0, metavar="PORT", help="serial devices on TCP (real time)")
+    made.add_argument("--pty", action="store_true", help="serial devices on pseudo-terminals (real time, not Windows)")
+    made.add_argument("--report", type=Path, help="where to write what became of the rig (JSON)")
+    made.add_argument("--linger", action="store_true", help="stay after the runner was lost, until told to quit")
+    made.add_argument("--faults", default="[]", help='JSON: [{"name": …, "at_s": …, "parameters": {…}}, …]')
+    made.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
+    return made
+
+
+def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
+    """Run the twin of the command line ``argv``; returns the process's exit code."""
+    given = parser().parse_args(argv)
+    try:
+        lab = _lab(given)
+        twin = _Running(lab, given)
+    except (BenchError, OSError) as error:
+        _say({"event": "failed", "kind": type(error).__name__, "error": str(error)})
+        return 2
+    return twin.run(os.getppid() if parent is None else parent)
+
+
+def _lab(given: argparse.Namespace) -> Lab:
+    rig = load_rig(find_profile("rigs", given.rig))
+    twin = load_twin(find_profile("twins", given.twin or rig.name))
+    lab = build_lab(rig, twin, given.specimen, seed=given.seed, real_time=given.real_time)
+    for fault in json.loads(given.faults):
+        lab.faults.schedule(fault["name"], float(fault.get("at_s", 0.0)), fault.get("parameters", {}))
+    return lab
+
+
+class _Running:
+    """The served lab."""
+
+    def __init__(self, lab: Lab, given: argparse.Namespace) -> None:
+        self.lab = lab
+        self.given = given
+        self.news: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.reported = False
+        lab.world.on_lost.append(lambda why: self.news.put("lost"))
+        self.link = LinkServer(lab.world, lab.wires, Control(lab))
+        self.serial: dict[str, dict[str, str]] = {name: {} for name in lab.wires}
+        self.bridges: list[Any] = []
+        for name, wire in lab.wires.items():
+            if given.tcp is not None:
+                from bench.twin.serial_tcp import TcpBridge
+
+                tcp = TcpBridge(lab.world, wire, given.tcp)
+                self.serial[name]["tcp"] = tcp.address
+                self.bridges.append(tcp)
+            if given.pty:
+                from bench.twin.serial_pty import PtyBridge
+
+                pty = PtyBridge(lab.world, wire)
+                self.serial[name]["pty"] = pty.path
+                self.bridges.append(pty)
+        self.grpc = serve(lab.daq, lab.gate)
+        self.link.start()
+        lab.world.start()
+
+    def run(self, parent: int) -> int:
+        _say(
+            {
+                "event": "ready",
+                "link": self.link.address,
+                "grpc": self.grpc.address,
+                "serial": self.serial,
+                "pid": os.getpid(),
+                "real_time": self.lab.world.real_time,
+                "report": None if self.given.report is None else str(self.given.report),
+            }
+        )
+        self._watch(parent)
+        while True:
+            news = self.news.get()
+            if news == "lost" and not self.reported:
+                self._report(self.lab.world.lost or "")
+            if news == "quit" or not self.given.linger:
+                break
+        if not self.reported:
+            self._report("the twin was told to end")
+        self._close()
+        return 1 if self.lab.world.fault is not None else 0
+
+    def _watch(self, parent: int) -> None:
+        """Listen for the ends of standard input and of the parent, and for signals."""
+        _thread(self._read_stdin, "twin-stdin")
+        if self.given.managed:
+            _thread(lambda: self._poll_parent(parent), "twin-parent")
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # a Ctrl-C is the runner's to handle, with the twin still there
+        else:
+            signal.signal(signal.SIGINT, lambda *_: self.news.put("quit"))
+        signal.signal(signal.SIGTERM, lambda *_: self.news.put("quit"))
+
+    def _read_stdin(self) -> None:
+        stream = sys.stdin
+        while line := stream.readline():
+            if line.strip() == "quit":
+                break
+        else:
+            if not self.given.managed and not os.isatty(stream.fileno()):
+                return  # started in the background by hand: no standard input, ended by a signal
+        self.news.put("quit")
+
+    def _poll_parent(self, parent: int) -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_POLL_S)
+        self.news.put("quit")
+
+    def _report(self, why: str) -> None:
+        self.reported = True
+        content = aftermath(self.lab, why)
+        if self.given.report is not None:
+            write_report(self.given.report, content)
+
+    def _close(self) -> None:
+        self.link.close()
+        for bridge in self.bridges:
+            bridge.close()
+        self.lab.world.close()
+        self.grpc.stop()
+
+
+def _thread(target: Callable[[], None], name: str) -> None:
+    threading.Thread(target=target, name=name, daemon=True).start()
+
+
+def _say(message: dict[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # threads of gRPC and of connections may sit in system calls; nothing is left to save

@@ -1,0 +1,196 @@
+"""Start the simulated lab in a process of its own, and end it.
+
+with start_twin("indenter", "indenter", "liver_phantom_a", seed=7) as twin:
+    link = Link.connect(twin.link_address)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.errors import TwinError
+from bench.twin.control_client import TwinControl
+
+START_WALL_S = 30.0
+END_WALL_S = 10.0
+
+
+class TwinProcess:
+    """A running twin. Leave it as a context manager, or call :meth:`close`: it ends with its parent anyway.
+
+    Attributes
+    ----------
+    link_address, grpc_address : str
+        ``host:port`` of the link and of the NI-DAQmx device server.
+    serial : dict
+        Device name → {"tcp": ``host:port``, "pty": path}, as asked for.
+    pid : int
+        Of the twin's process.
+    control : TwinControl
+        Control calls, without being a participant.
+    report_path : Path or None
+        Where the twin writes what became of the rig.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
+        self._process = process
+        self.link_address: str = ready["link"]
+        self.grpc_address: str = ready["grpc"]
+        self.serial: dict[str, dict[str, str]] = ready["serial"]
+        self.real_time: bool = ready["real_time"]
+        self.pid: int = ready["pid"]
+        self.report_path = None if ready["report"] is None else Path(ready["report"])
+        self.control = TwinControl(self.link_address)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, wall_s: float = END_WALL_S) -> int:
+        """Wait for the twin to end by itself and return its exit code.
+
+        Raises
+        ------
+        TwinError
+            It did not end within ``wall_s`` of wall time.
+        """
+        try:
+            return self._process.wait(wall_s)
+        except subprocess.TimeoutExpired:
+            raise TwinError(f"the twin did not end within {wall_s:g} s", where=f"process {self.pid}") from None
+
+    def report(self) -> dict[str, Any]:
+        """Read the report file of a twin that has ended."""
+        if self.report_path is None or not self.report_path.exists():
+            raise TwinError("the twin has written no report", where=f"process {self.pid}", remedy="give report_path")
+        content: dict[str, Any] = json.loads(self.report_path.read_text(encoding="utf-8"))
+        return content
+
+    def close(self) -> None:
+        """End the twin; kill it when it does not end. Links to it should have been closed before."""
+        self.control.close()
+        if self._process.stdin is not None:
+            try:
+                self._process.stdin.write("quit\n")
+                self._process.stdin.close()
+            except OSError:
+                pass  # it has ended already
+        try:
+            self._process.wait(END_WALL_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(END_WALL_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def __enter__(self) -> TwinProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def start_twin(
+    rig_path: Path | str,
+    twin_path: Path | str | None = None,
+    specimen_name: str | None = None,
+    *,
+    seed: int | None = None,
+    real_time: bool = False,
+    faults: Sequence[dict[str, Any]] = (),
+    tcp: bool = False,
+    pty: bool = False,
+    report_path: Path | str | None = None,
+    linger: bool = False,
+) -> TwinProcess:
+    """Start a twin and wait until it is ready.
+
+    Parameters
+    ----------
+    rig_path, twin_path : path or name
+        Profiles; the twin profile of the rig's name by default.
+    specimen_name : str, optional
+        Specimen under the tool, by its name in the twin profile; its first by default.
+    seed : int, optional
+        Instead of the twin profile's.
+    real_time : bool
+        Pace the world to the wall clock; needed for ``tcp`` and ``pty``.
+    faults : sequence of dict
+        ``{"name": …, "at_s": …, "parameters": {…}}`` each, beside those of the twin profile.
+    tcp, pty : bool
+        Serve the serial devices to vendors' own clients.
+    report_path : path, optional
+        Where the twin writes, at its end or when its runner is lost, what became of the rig.
+    linger : bool
+        Stay after the runner was lost, to be asked or reset.
+
+    Raises
+    ------
+    TwinError
+        The twin could not start; the message is its own.
+    """
+    arguments = [str(rig_path), "--managed"]
+    for flag, value in (
+        ("--twin", twin_path),
+        ("--specimen", specimen_name),
+        ("--seed", seed),
+        ("--report", report_path),
+    ):
+        if value is not None:
+            arguments += [flag, str(value)]
+    for flag, wanted in (("--real-time", real_time), ("--tcp", tcp), ("--pty", pty), ("--linger", linger)):
+        if wanted:
+            arguments.append(flag)
+    if faults:
+        arguments += ["--faults", json.dumps(list(faults))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.twin.child", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        start_new_session=os.name == "posix",
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
+    ready = _first_line(process)
+    if ready.get("event") != "ready":
+        process.wait(END_WALL_S)
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+        raise TwinError(ready.get("error", "the twin did not start"), where="twin", remedy="see its standard error")
+    return TwinProcess(process, ready)
+
+
+def _first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Read the announcement, with a deadline."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    stream = process.stdout
+    assert stream is not None
+    threading.Thread(target=lambda: lines.put(stream.readline()), name="twin-announcement", daemon=True).start()
+    try:
+        line = lines.get(timeout=START_WALL_S)
+    except queue.Empty:
+        process.kill()
+        return {"error": f"the twin was not ready within {START_WALL_S:g} s"}
+    try:
+        ready: dict[str, Any] = json.loads(line)
+    except json.JSONDecodeError:
+        process.kill()
+        return {"error": f"the twin ended without an announcement (exit code {process.poll()}, it said {line!r})"}
+    return ready
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a twin in this process, in the foreground: ``bench twin RIG …``."""
+    from bench.twin.child import main as run
+
+    return run(argv)
