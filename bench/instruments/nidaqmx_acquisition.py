@@ -13,16 +13,13 @@ from bench.clock import Clock
 from bench.errors import DaqDeviceError
 from bench.instruments.nidaqmx_channel import Connection
 from bench.instruments.nidaqmx_errors import TIMEOUT, Guard
+from bench.instruments.nidaqmx_gaps import CountWatch
 from bench.instruments.nidaqmx_tasks import add_analog, add_encoder, check_request
 from bench.instruments.protocols import AnalogChannel, Anchor, Block, EncoderChannel, Floats
 
 RATE_TOLERANCE = 1e-4
 """A rate the device makes of the one asked for may be off by this ratio; beyond it the profile is to be corrected."""
 CHECK_INTERVAL_S = 0.5
-CLOCK_SLACK_S = 0.05
-"""What transfers and scheduling may delay a count by; more than that missing is a gap."""
-CLOCK_RATIO = 200e-6
-"""How far the device's clock and the computer's may drift apart."""
 
 
 class _Stream:
@@ -119,6 +116,7 @@ class NiAcquisition:
             ]
             self._closing = closing.pop_all()
         self._streams = [self._analog, *self._encoders]
+        self._watches: list[CountWatch] = []
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
@@ -216,7 +214,8 @@ class NiAcquisition:
             self._halt()
             raise
         half_ns = -(-(after_ns - before_ns + round(1e9 / self.rate_hz)) // 2)
-        self._next_check = round(CHECK_INTERVAL_S * self.rate_hz)
+        self._next_check = 0
+        self._watches = [CountWatch(self.rate_hz) for _ in self._streams]
         self._anchor = Anchor(clock_ns=before_ns + half_ns, utc_ns=(before_utc + after_utc) // 2, half_width_ns=half_ns)
         return self._anchor
 
@@ -278,13 +277,14 @@ class NiAcquisition:
         """Compare each task's own count with the time that passed: samples lost in silence would shift the rest."""
         assert self._anchor is not None
         self._next_check = self._position + round(CHECK_INTERVAL_S * self.rate_hz)
-        for stream in self._streams:
-            now_ns = self._clock.now_ns()
+        start_ns = self._anchor.clock_ns
+        for stream, watch in zip(self._streams, self._watches, strict=True):
+            before_ns = self._clock.now_ns()
             with stream.guard:
                 acquired = int(stream.task.in_stream.total_samp_per_chan_acquired)
-            elapsed_s = (now_ns - self._anchor.clock_ns - self._anchor.half_width_ns) * 1e-9
-            missing = elapsed_s * self.rate_hz - acquired
-            if missing > (CLOCK_SLACK_S + CLOCK_RATIO * elapsed_s) * self.rate_hz:
+            elapsed_s = (self._clock.now_ns() - start_ns) * 1e-9
+            missing = watch.missing((before_ns - start_ns) * 1e-9, elapsed_s, acquired)
+            if missing:
                 raise DaqDeviceError(
                     f"about {missing:.0f} samples are missing: {acquired} were acquired in {elapsed_s:.3f} s "
                     f"at {self.rate_hz:g} Hz",
