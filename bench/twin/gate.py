@@ -11,7 +11,8 @@ from typing import Any
 
 from bench.errors import TwinError
 from bench.twin.frames import PARTICIPANT_KEY, SEQUENCE_KEY
-from bench.twin.world import Member, SimWorld
+from bench.twin.members import Member
+from bench.twin.world import SimWorld
 
 
 class MetadataGate:

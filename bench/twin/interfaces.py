@@ -44,9 +44,7 @@ class World(Protocol):
         """Run ``action`` under the lock when world time reaches ``time_ns`` (now, if it has passed)."""
         ...
 
-    def park(
-        self, participant: Participant, *, until_ns: int | None, ready: Callable[[], bool] | None = None
-    ) -> bool:
+    def park(self, participant: Participant, *, until_ns: int | None, ready: Callable[[], bool] | None = None) -> bool:
         """Block the calling thread (lock released meanwhile) until ``ready()`` or ``until_ns``.
 
         Returns whether ``ready()`` held. ``ready`` is evaluated whenever an event ran. ``None`` deadline without

@@ -15,8 +15,9 @@ from typing import Any
 
 from bench.errors import BenchError, TwinError
 from bench.twin.frames import FOREVER, HEADER, LEASE_S, VERSION, Op, Status
+from bench.twin.members import Member
 from bench.twin.wire import Unplugged, Wire
-from bench.twin.world import Member, SimWorld
+from bench.twin.world import SimWorld
 
 Control = Callable[[dict[str, Any]], dict[str, Any] | list[Any] | bytes]
 

@@ -33,6 +33,8 @@ class ChannelNoise:
     def __init__(self, seed: int, channel: str) -> None:
         self._key = channel_key(seed, channel)
         self._chunks: OrderedDict[int, Floats] = OrderedDict()
+        self._latest_index = -1
+        self._latest = np.empty(0)
 
     def normal(self, first: int, count: int, stride: int = 1) -> Floats:
         """Return the noise of the samples ``first + stride * (0 … count-1)``.
@@ -52,7 +54,9 @@ class ChannelNoise:
         last = first + stride * (count - 1)
         low, high = first // _CHUNK, last // _CHUNK
         if low == high:
-            return self._chunk(low)[first - low * _CHUNK : last - low * _CHUNK + 1 : stride]
+            if low != self._latest_index:
+                self._latest_index, self._latest = low, self._chunk(low)
+            return self._latest[first - low * _CHUNK : last - low * _CHUNK + 1 : stride]
         whole = np.concatenate([self._chunk(index) for index in range(low, high + 1)])
         return whole[first - low * _CHUNK : last - low * _CHUNK + 1 : stride]
 

@@ -68,10 +68,7 @@ def aftermath(lab: Lab, why: str) -> dict[str, Any]:
             return False
         return _stands_since(lab, world.now_ns - 500_000_000) is not None
 
-    if world.real_time:
-        world.wait_free(most_ns, done)
-    else:
-        world.run_free(most_ns, done)
+    world.run_free(most_ns, done)
     with world.lock:
         stands = _stands_since(lab, since_ns)
         described = state(lab)

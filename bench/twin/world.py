@@ -24,63 +24,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bench.errors import TwinError
+from bench.twin.members import Member, SimTimer, Waiter, member_of
+from bench.twin.pacer import Pacer
 
 FREE_CALL_LIMIT = 5000
 """Calls a participant may make without world time moving; more is polling that can never end."""
 STALL_WALL_S = 120.0
 """Wall time a parked participant waits for the others to park before it gives up loudly."""
 LOG_LINES = 200_000
-
-
-class SimTimer:
-    """An action the world owes at a time."""
-
-    __slots__ = ("action",)
-
-    def __init__(self, action: Callable[[], None]) -> None:
-        self.action: Callable[[], None] | None = action
-
-    def cancel(self) -> None:
-        self.action = None
-
-
-class Member:
-    """A client thread the world knows: a participant (time waits for it) or a passive observer."""
-
-    def __init__(
-        self, name: str, order: int, *, passive: bool, anonymous: bool = False, pid: int | None = None
-    ) -> None:
-        self.name = name
-        self.order = order
-        self.passive = passive
-        self.anonymous = anonymous
-        self.pid = pid
-        self.parked = 0
-        self.handled = 0  # link frames handled so far
-        self.awaited = False  # a gRPC call waits for `handled` to grow
-        self.free_calls = 0
-        self.free_since_ns = -1
-        self.idle_since_s: float | None = None  # wall time since when the client computes
-        self.gone = False
-
-    def __repr__(self) -> str:
-        return f"Member({self.name!r}, order={self.order}, parked={self.parked})"
-
-
-class _Waiter:
-    """One parked call."""
-
-    __slots__ = ("condition", "error", "held", "member", "ready", "released", "until_ns", "wake_ns")
-
-    def __init__(self, member: Member, until_ns: int | None, ready: Callable[[], bool] | None) -> None:
-        self.member = member
-        self.until_ns = until_ns
-        self.ready = ready
-        self.wake_ns: int | None = None
-        self.held = False
-        self.released = False
-        self.error: str | None = None
-        self.condition: threading.Condition | None = None
 
 
 class SimWorld:
@@ -112,13 +63,10 @@ class SimWorld:
         self._heap: list[tuple[int, int, SimTimer]] = []
         self._sequence = 0
         self._orders = 0
-        self._waiters: list[_Waiter] = []
+        self._waiters: list[Waiter] = []
         self._handled = threading.Condition(self.lock)
-        self._pacer = threading.Condition(self.lock)
-        self._pacer_wakes_ns = 0
-        self._wall_zero_ns = 0
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self.closed = False
+        self._pacer = Pacer(self) if real_time else None
 
     # -- clock and timers ---------------------------------------------------------------------------------------------
 
@@ -132,8 +80,8 @@ class SimWorld:
         timer = SimTimer(action)
         self._sequence += 1
         heapq.heappush(self._heap, (max(time_ns, self._now), self._sequence, timer))
-        if self.real_time and time_ns < self._pacer_wakes_ns:
-            self._pacer.notify()
+        if self._pacer is not None:
+            self._pacer.expect(time_ns)
         return timer
 
     def note(self, text: str) -> None:
@@ -153,7 +101,7 @@ class SimWorld:
                 self.fail(error)
                 return
 
-    def _move_to(self, time_ns: int) -> None:
+    def move_to(self, time_ns: int) -> None:
         """Let time pass up to ``time_ns``, event by event."""
         heap = self._heap
         while heap and heap[0][0] <= time_ns and self.fault is None:
@@ -226,8 +174,8 @@ class SimWorld:
 
     def begin(self, member: Member) -> None:
         """Start of a call of ``member`` (lock held): what is due runs first, then the latches are checked."""
-        if self.real_time:
-            self._catch_up()
+        if self._pacer is not None:
+            self._pacer.catch_up()
         elif self._heap and self._heap[0][0] <= self._now:
             self._run_due()
         if member.parked and not member.anonymous:  # many threads may share an anonymous one
@@ -246,7 +194,7 @@ class SimWorld:
         if not member.passive:
             member.idle_since_s = time.perf_counter()
         if self.real_time:
-            self._release_due()
+            self.release_due()
 
     @contextmanager
     def turn(self, member: Member) -> Iterator[None]:
@@ -282,7 +230,7 @@ class SimWorld:
         TwinError
             After ``free_call_limit`` calls without time moving: the client polls and never waits.
         """
-        member = _member(participant)
+        member = member_of(participant)
         if self.real_time or member.passive:
             return
         if member.free_since_ns != self._now:
@@ -325,11 +273,11 @@ class SimWorld:
         """Block until ``ready()`` or ``until_ns``; returns whether ``ready()`` held. See the interface."""
         if until_ns is None and ready is None:
             raise TwinError("a wait has neither a deadline nor a condition", where="twin")
-        member = _member(participant)
+        member = member_of(participant)
         with self.lock:
             self.check(member)
-            if self.real_time:
-                self._catch_up()
+            if self._pacer is not None:
+                self._pacer.catch_up()
             elif self._heap and self._heap[0][0] <= self._now:
                 self._run_due()
             if ready is not None and ready():
@@ -341,7 +289,7 @@ class SimWorld:
             return self._park(member, until_ns, ready)
 
     def _park(self, member: Member, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
-        waiter = _Waiter(member, until_ns, ready)
+        waiter = Waiter(member, until_ns, ready)
         self._waiters.append(waiter)
         member.parked += 1
         self._schedule()
@@ -364,7 +312,7 @@ class SimWorld:
             "moving; hand over between participants with the link's signal and wait, not with a plain queue or event"
         )
 
-    def _release(self, waiter: _Waiter, error: str | None = None) -> None:
+    def _release(self, waiter: Waiter, error: str | None = None) -> None:
         self._waiters.remove(waiter)
         waiter.member.parked -= 1
         waiter.released = True
@@ -380,7 +328,7 @@ class SimWorld:
         for waiter in [w for w in self._waiters if w.member is member]:
             self._release(waiter, f"the wait of {member.name!r} was given up: {why}")
 
-    def _due(self, waiter: _Waiter) -> bool:
+    def _due(self, waiter: Waiter) -> bool:
         held = False
         if waiter.ready is not None:
             try:
@@ -396,7 +344,7 @@ class SimWorld:
             waiter.wake_ns = self._now if held or waiter.until_ns is None else waiter.until_ns
         return True
 
-    def _release_due(self) -> None:
+    def release_due(self) -> None:
         """Let go all that are due (real time) or only the observers among them (virtual time)."""
         for waiter in list(self._waiters):
             if (self.real_time or waiter.member.passive) and not waiter.released and self._due(waiter):
@@ -404,9 +352,9 @@ class SimWorld:
 
     def _schedule(self) -> None:
         """Virtual time: while everybody is parked, let go the next one, moving time as far as that needs."""
-        if self.real_time:
-            self._release_due()
-            self._pacer.notify()
+        if self._pacer is not None:
+            self.release_due()
+            self._pacer.expect(self.next_ns() or 0)
             return
         while self.fault is None and self.lost is None:
             active = 0
@@ -417,7 +365,7 @@ class SimWorld:
                     active += 1
             if not active:
                 return
-            first: _Waiter | None = None
+            first: Waiter | None = None
             for waiter in self._waiters if len(self._waiters) == 1 else list(self._waiters):
                 if waiter.released or not self._due(waiter):
                     continue
@@ -429,7 +377,7 @@ class SimWorld:
                 if not first.released:  # a failure has let everybody go
                     self._release(first)
                 return
-            time_ns = self._next_ns()
+            time_ns = self.next_ns()
             if time_ns is None:
                 self.fail(TwinError("every participant waits for something that no event can bring"))
                 return
@@ -437,7 +385,8 @@ class SimWorld:
                 self._now = time_ns
             self._run_due()
 
-    def _next_ns(self) -> int | None:
+    def next_ns(self) -> int | None:
+        """When [ns] something is due next, if anything is."""
         heap = self._heap
         while heap and heap[0][2].action is None:
             heapq.heappop(heap)
@@ -462,57 +411,26 @@ class SimWorld:
         self._handled.notify_all()
 
     def run_free(self, until_ns: int, stop: Callable[[], bool], step_ns: int = 10_000_000) -> None:
-        """Let virtual time pass with nobody waiting, until ``stop()`` or ``until_ns``; lock released between steps."""
+        """Let time pass with nobody waiting, until ``stop()`` or ``until_ns``; lock released between steps."""
+        if self._pacer is not None:
+            self._pacer.wait_free(until_ns, stop)
+            return
         while True:
             with self.lock:
                 if self.fault is not None or self._now >= until_ns or stop():
                     return
-                self._move_to(min(until_ns, self._now + step_ns))
-
-    def wait_free(self, until_ns: int, stop: Callable[[], bool]) -> None:
-        """Real time: wait until ``stop()`` or ``until_ns``, whatever the members do."""
-        while True:
-            with self.lock:
-                self._catch_up()
-                if self._closed or self.fault is not None or self._now >= until_ns or stop():
-                    return
-            time.sleep(0.02)
+                self.move_to(min(until_ns, self._now + step_ns))
 
     def start(self) -> None:
-        """Start the pacer of real-time mode."""
-        if not self.real_time or self._thread is not None:
-            return
-        self._wall_zero_ns = time.monotonic_ns() - self._now
-        self._thread = threading.Thread(target=self._pace, name="twin-pacer", daemon=True)
-        self._thread.start()
+        """Let the pacer of real-time mode start; in virtual time nothing needs starting."""
+        if self._pacer is not None:
+            self._pacer.start()
 
     def close(self) -> None:
         """End the pacer and let every waiter go with an error."""
         with self.lock:
-            self._closed = True
+            self.closed = True
             for waiter in list(self._waiters):
                 self._release(waiter, "the twin is closing")
-            self._pacer.notify()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(5.0)
-
-    def _catch_up(self) -> None:
-        if self._thread is not None:
-            self._move_to(time.monotonic_ns() - self._wall_zero_ns)
-
-    def _pace(self) -> None:
-        with self.lock:
-            while not self._closed:
-                self._catch_up()
-                self._release_due()
-                upcoming = self._next_ns()
-                now = time.monotonic_ns() - self._wall_zero_ns
-                self._pacer_wakes_ns = now + 500_000_000 if upcoming is None else min(upcoming, now + 500_000_000)
-                if self._pacer_wakes_ns > now:
-                    self._pacer.wait((self._pacer_wakes_ns - now) * 1e-9)
-
-
-def _member(participant: object) -> Member:
-    if not isinstance(participant, Member):
-        raise TwinError(f"{participant!r} is not a participant of this world", where="twin")
-    return participant
+        if self._pacer is not None:
+            self._pacer.stop()

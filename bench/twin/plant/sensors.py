@@ -55,10 +55,13 @@ class ForceSensorPlant:
         self._noise = [ChannelNoise(seed, f"force_sensor/{index}") for index in range(gains.size)]
         self._drifts = [(0, truth.drift_N_s)]
         self._stuck: list[tuple[int, int, float]] = []  # (from tick, channel, value)
+        self._seen_key = (0, 0, 0)
+        self._seen_force = np.empty(0)
 
     def drift_faster(self, tick: int, rate_N_s: float) -> None:
         """From ``tick`` on the zero runs away by ``rate_N_s`` more."""
         self._drifts.append((tick, rate_N_s))
+        self._seen_key = (0, 0, 0)
 
     def saturate(self, tick: int) -> None:
         """From ``tick`` on every channel lies at the end of its range."""
@@ -88,20 +91,29 @@ class ForceSensorPlant:
         ndarray (n,)
             V or mV/V.
         """
-        truth = self.truth
-        ticks = first + stride * np.arange(force.size)
-        seen = force
-        if truth.capacity_N is not None:
-            edge = OVERLOAD * truth.capacity_N
-            seen = np.clip(force, -edge, edge)
-        seen = seen + truth.offset_N
-        for tick, rate in self._drifts:
-            if rate != 0.0:
-                seen = seen + rate * self._tick_s * np.maximum(ticks - tick, 0)
-        signal: Floats = self.gains[channel] * seen
+        limit = self.truth.limit
+        signal: Floats = self.gains[channel] * self._seen(force, first, stride)
         if self._noise_sd > 0.0:
             signal += self._noise_sd * self._noise[channel].normal(first, force.size, stride)
         for tick, stuck, value in self._stuck:
             if stuck == channel:
-                signal[ticks >= tick] = value
-        return np.clip(signal, -truth.limit, truth.limit)
+                signal[max(0, -(-(tick - first) // stride)) :] = value
+        np.minimum(signal, limit, out=signal)
+        np.maximum(signal, -limit, out=signal)
+        return signal
+
+    def _seen(self, force: Floats, first: int, stride: int) -> Floats:
+        """The force the cell makes its signals from; kept for the other channels, which are read next."""
+        key = (first, force.size, stride)
+        if key != self._seen_key:
+            truth = self.truth
+            seen = force + truth.offset_N
+            if truth.capacity_N is not None:
+                edge = OVERLOAD * truth.capacity_N
+                seen = np.minimum(np.maximum(force, -edge), edge) + truth.offset_N
+            for tick, rate in self._drifts:
+                if rate != 0.0:
+                    ticks = first + stride * np.arange(force.size)
+                    seen += rate * self._tick_s * np.maximum(ticks - tick, 0)
+            self._seen_key, self._seen_force = key, seen
+        return self._seen_force
