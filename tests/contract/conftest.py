@@ -1,16 +1,21 @@
-"""A stage, its controller and a line to it inside the test's own process, in virtual time: no sockets, no threads."""
+"""Devices inside the test's own process, in virtual time: a stage on a loop-back line, and a served DAQ device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pytest
 import serial
 
 from bench.instruments import serial_line
+from bench.twin.devices.nidaqmx import NiDaqDevice
+from bench.twin.devices.nidaqmx_create import Settings
 from bench.twin.devices.zaber_ascii import ZaberAscii
+from bench.twin.gate import MetadataGate
 from bench.twin.wire import Wire
 from bench.twin.world import SimWorld
 
@@ -304,3 +309,101 @@ def conversation(monkeypatch: pytest.MonkeyPatch) -> Script:
         assert port.leftovers() == ([], b"")
 
     return play
+
+
+# -- a DAQ device whose every sample tells which one it is ------------------------------------------------------------
+
+
+class RampBus:
+    """Terminals that carry known functions of the tick.
+
+    ``ai0`` … ``ai7`` (±10 V, 16 bit) read the code ``(tick + 1000 k) mod 32768``: a sample that is lost, doubled or
+    taken from another channel shows. Bridges carry 0.1 mV/V, ``ctr0`` half an edge a tick, ``ctr1`` the reverse.
+    """
+
+    lsb_v = 20.0 / 65536
+
+    def __init__(self, world: SimWorld) -> None:
+        self.world = world
+        self.levels = dict.fromkeys([f"port0/line{k}" for k in range(8)], False)
+        self.volts = {"ao0": 0.0, "ao1": 0.0}
+
+    def ticks(self, first: int, count: int, stride: int) -> np.ndarray:
+        last = first + stride * (count - 1)
+        assert first >= 0
+        assert last * self.world.tick_ns <= self.world.now_ns, "the future was read"
+        return first + stride * np.arange(count)
+
+    def analog(self, channel: str, first_tick: int, count: int, stride: int) -> np.ndarray:
+        ticks = self.ticks(first_tick, count, stride)
+        k = int(channel.removeprefix("ai"))
+        return self.lsb_v * ((ticks + 1000 * k) % 32768) if k < 8 else np.full(count, 0.1)
+
+    def encoder(self, counter: str, first_tick: int, count: int, stride: int) -> np.ndarray:
+        ticks = self.ticks(first_tick, count, stride)
+        return 0.5 * ticks if counter == "ctr0" else -0.5 * ticks
+
+    def digital(self, line: str) -> bool:
+        return self.levels[line]
+
+    def set_digital(self, line: str, level: bool) -> None:
+        self.levels[line] = level
+
+    def set_analog(self, channel: str, volts: float) -> None:
+        self.volts[channel] = volts
+
+    def channels(self) -> dict[str, str]:
+        kinds = {f"ai{k}": "analog" for k in range(8)} | {"ai8": "bridge", "ai9": "bridge"}
+        kinds |= {"ctr0": "encoder", "ctr1": "encoder", "port0/line0": "digital_in"}
+        kinds |= {f"port0/line{k}": "digital" for k in range(1, 8)}
+        return kinds | {"ao0": "analog_out", "ao1": "analog_out"}
+
+
+@dataclass
+class DaqLab:
+    """A world of 100 µs ticks, the DAQ device in it and its gRPC service."""
+
+    world: SimWorld
+    bus: RampBus
+    device: NiDaqDevice
+    gate: MetadataGate
+    address: str
+    stop: Callable[[], None]
+    channels: list[Any] = field(default_factory=list)
+
+    simulated = True  # the lab is also its own clock: time moves in reads, and here
+
+    def now_ns(self) -> int:
+        return self.world.now_ns
+
+    def sleep_until_ns(self, deadline_ns: int) -> None:
+        with self.gate.call(None, "sleep") as participant:
+            self.world.park(participant, until_ns=deadline_ns)
+
+    def sleep(self, seconds: float) -> None:
+        self.sleep_until_ns(self.now_ns() + round(seconds * 1e9))
+
+    def channel(self) -> Any:
+        """A plain channel, as a client makes it; closed after the test."""
+        import grpc
+
+        self.channels.append(grpc.insecure_channel(self.address))
+        return self.channels[-1]
+
+
+@pytest.fixture
+def daq_lab() -> Iterator[DaqLab]:
+    """A served DAQ device ``Dev1`` without noise."""
+    from bench.twin.devices.nidaqmx_grpc import serve
+
+    world = SimWorld(tick_ns=100_000)
+    bus = RampBus(world)
+    device = NiDaqDevice(world, bus, Settings(serial_number=0x01B07E57))
+    gate = MetadataGate(world)
+    server = serve(device, gate)
+    lab = DaqLab(world, bus, device, gate, server.address, server.stop)
+    yield lab
+    for channel in lab.channels:
+        channel.close()
+    server.stop()
+    assert world.fault is None
