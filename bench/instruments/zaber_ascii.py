@@ -337,11 +337,10 @@ class ZaberAsciiStage:
 
     def _begin(self, command: str, move: _Move) -> None:
         """Send a motion command once; when it is not answered, find out what the stage does and tell."""
-        self._move = move
         try:
-            if self._command(command).warning == "NI":
-                self._command("warnings clear")  # the move interrupted is this driver's own; nothing graver is shown
+            accepted = self._command(command)
         except InstrumentTimeout as lost:
+            self._move = move
             reply = self._command("get pos")
             doing = "is moving, now" if reply.busy else "stands"
             raise InstrumentTimeout(
@@ -350,6 +349,9 @@ class ZaberAsciiStage:
                 where=self._where,
                 remedy="Stop the stage and bring the rig to its safe state; check the cable before going on",
             ) from lost
+        self._move = move
+        if accepted.warning == "NI":
+            self._command("warnings clear")  # the move interrupted is this driver's own; nothing graver is shown
 
     def _insist(self, command: str) -> Message:
         """Send a command that does the same however often it comes, until it is answered."""

@@ -106,8 +106,11 @@ class ZaberLine:
                 if message.id is not None:
                     self._unanswered.discard(message.id)
                 continue
-            data = f"{reply.data} {message.data[len(CONTINUED) :].strip()}" if goes_on and reply else message.data
-            reply = replace(reply or message, data=data, more=message.more)
+            if reply is not None and goes_on:
+                data = f"{reply.data} {message.data[len(CONTINUED) :].strip()}"
+                reply = replace(reply, data=data, more=message.more)
+            else:
+                reply = message
             if not reply.more:
                 return reply
 
