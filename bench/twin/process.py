@@ -7,19 +7,16 @@ with start_twin("indenter", "indenter", "liver_phantom_a", seed=7) as twin:
 from __future__ import annotations
 
 import json
-import os
-import queue
-import subprocess
-import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.errors import TwinError
 from bench.twin.control_client import TwinControl
+from bench.twin.spawn import Child, spawn, warm_up
 
-START_WALL_S = 30.0
+__all__ = ["TwinProcess", "main", "start_twin", "warm_up"]
+
 END_WALL_S = 10.0
 
 
@@ -40,7 +37,7 @@ class TwinProcess:
         Where the twin writes what became of the rig.
     """
 
-    def __init__(self, process: subprocess.Popen[str], ready: dict[str, Any]) -> None:
+    def __init__(self, process: Child, ready: dict[str, Any]) -> None:
         self._process = process
         self.link_address: str = ready["link"]
         self.grpc_address: str = ready["grpc"]
@@ -62,10 +59,10 @@ class TwinProcess:
         TwinError
             It did not end within ``wall_s`` of wall time.
         """
-        try:
-            return self._process.wait(wall_s)
-        except subprocess.TimeoutExpired:
-            raise TwinError(f"the twin did not end within {wall_s:g} s", where=f"process {self.pid}") from None
+        code = self._process.wait(wall_s)
+        if code is None:
+            raise TwinError(f"the twin did not end within {wall_s:g} s", where=f"process {self.pid}")
+        return code
 
     def report(self) -> dict[str, Any]:
         """Read the report file of a twin that has ended."""
@@ -77,19 +74,11 @@ class TwinProcess:
     def close(self) -> None:
         """End the twin; kill it when it does not end. Links to it should have been closed before."""
         self.control.close()
-        if self._process.stdin is not None:
-            try:
-                self._process.stdin.write("quit\n")
-                self._process.stdin.close()
-            except OSError:
-                pass  # it has ended already
-        try:
-            self._process.wait(END_WALL_S)
-        except subprocess.TimeoutExpired:
+        self._process.quit()
+        if self._process.wait(END_WALL_S) is None:
             self._process.kill()
             self._process.wait(END_WALL_S)
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._process.close()
 
     def __enter__(self) -> TwinProcess:
         return self
@@ -110,6 +99,7 @@ def start_twin(
     pty: bool = False,
     report_path: Path | str | None = None,
     linger: bool = False,
+    preloaded: bool = True,
 ) -> TwinProcess:
     """Start a twin and wait until it is ready.
 
@@ -131,6 +121,8 @@ def start_twin(
         Where the twin writes, at its end or when its runner is lost, what became of the rig.
     linger : bool
         Stay after the runner was lost, to be asked or reset.
+    preloaded : bool
+        Fork from a process that has imported everything (POSIX), which makes every start but the first one quick.
 
     Raises
     ------
@@ -151,42 +143,17 @@ def start_twin(
             arguments.append(flag)
     if faults:
         arguments += ["--faults", json.dumps(list(faults))]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.twin.child", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        start_new_session=os.name == "posix",
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
-    ready = _first_line(process)
-    if ready.get("event") != "ready":
-        process.wait(END_WALL_S)
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-        raise TwinError(ready.get("error", "the twin did not start"), where="twin", remedy="see its standard error")
-    return TwinProcess(process, ready)
-
-
-def _first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Read the announcement, with a deadline."""
-    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-    stream = process.stdout
-    assert stream is not None
-    threading.Thread(target=lambda: lines.put(stream.readline()), name="twin-announcement", daemon=True).start()
-    try:
-        line = lines.get(timeout=START_WALL_S)
-    except queue.Empty:
-        process.kill()
-        return {"error": f"the twin was not ready within {START_WALL_S:g} s"}
+    process = spawn(arguments, preloaded=preloaded)
+    line = process.first_line()
     try:
         ready: dict[str, Any] = json.loads(line)
     except json.JSONDecodeError:
+        ready = {"error": f"the twin did not announce itself, it said {line!r}"}
+    if ready.get("event") != "ready":
         process.kill()
-        return {"error": f"the twin ended without an announcement (exit code {process.poll()}, it said {line!r})"}
-    return ready
+        process.close()
+        raise TwinError(ready.get("error", "the twin did not start"), where="twin", remedy="see its standard error")
+    return TwinProcess(process, ready)
 
 
 def main(argv: list[str] | None = None) -> int:
