@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from bench.clock import Clock, WallClock
 from bench.errors import DaqDeviceError
 from bench.instruments.nidaqmx_acquisition import NiAcquisition
-from bench.instruments.nidaqmx_channel import Connection
+from bench.instruments.nidaqmx_channel import Connection, close_task
 from bench.instruments.nidaqmx_errors import Guard
 from bench.instruments.nidaqmx_tasks import physical
 from bench.instruments.protocols import AnalogChannel, EncoderChannel, Identity
@@ -168,7 +168,7 @@ class _Single:
             with guard:
                 add(self._task)
         except BaseException:
-            self._task.close()
+            close_task(self._task, guard)
             raise
 
     def close(self) -> None:
@@ -176,8 +176,7 @@ class _Single:
         if not self._closed:
             self._closed = True
             self._on_close(self)
-            with self._guard:
-                self._task.close()
+            close_task(self._task, self._guard)
 
 
 class NiDigitalInput(_Single):

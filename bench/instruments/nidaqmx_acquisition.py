@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.clock import Clock
 from bench.errors import DaqDeviceError
-from bench.instruments.nidaqmx_channel import Connection
+from bench.instruments.nidaqmx_channel import Connection, close_task
 from bench.instruments.nidaqmx_errors import TIMEOUT, Guard
 from bench.instruments.nidaqmx_gaps import CountWatch
 from bench.instruments.nidaqmx_tasks import add_analog, add_encoder, check_request
@@ -122,12 +122,7 @@ class NiAcquisition:
 
     def _task(self, connection: Connection, guard: Guard, closing: ExitStack) -> Any:
         task = connection.task(guard)
-
-        def close() -> None:
-            with guard:
-                task.close()
-
-        closing.callback(close)
+        closing.callback(close_task, task, guard)
         return task
 
     def _open_analog(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.errors import DaqDeviceError
-from bench.instruments.nidaqmx_errors import Guard
+from bench.instruments.nidaqmx_errors import INVALID_TASK, Guard
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # gRPC's own 4 MiB end at 65 000 samples of 8 channels
 
@@ -120,3 +120,15 @@ class Connection:
         if self._own is not None:
             self._own.close()
             self._own = None
+
+
+def close_task(task: Any, guard: Guard) -> None:
+    """Clear ``task``; one that a reset or another client cleared before is as good as closed."""
+    from nidaqmx.errors import DaqError
+
+    with guard:
+        try:
+            task.close()
+        except DaqError as error:
+            if error.error_code != INVALID_TASK:
+                raise

@@ -9,6 +9,7 @@ from bench.errors import DaqDeviceError, InstrumentDisconnected, InstrumentError
 
 TIMEOUT = -200284
 RESERVED = -50103
+INVALID_TASK = -200088
 
 _CABLE = "Check its power, its cable and that no other driver took it, then open the station again"
 _NAMES = "Compare the rig profile with the names the device has (NI MAX, or `nilsdev` on Linux)"
@@ -25,7 +26,7 @@ REMEDIES: dict[int, str] = {
     TIMEOUT: "The sample clock does not run or the wait was too short: check that the analog task was started and that "
     "the timeout is longer than the block",
     -200278: "The acquisition has ended: start it again before reading",
-    -200088: "The session was cleared, by a reset or by another client: open the acquisition again",
+    INVALID_TASK: "The session was cleared, by a reset or by another client: open the acquisition again",
     -200220: f"{_NAMES} and set daq.device",
     -200170: f"{_NAMES} and correct the channel",
     -200430: "This measurement cannot be made on that channel: check what is wired to it",

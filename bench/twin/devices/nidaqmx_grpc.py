@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import queue
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
@@ -72,6 +73,11 @@ def _handler(name: str, body: Body) -> Handler:
         except SessionError as error:
             code = grpc.StatusCode.ALREADY_EXISTS if error.taken else grpc.StatusCode.FAILED_PRECONDITION
             context.abort(code, str(error))
+        except Exception as error:
+            if type(error) is Exception:  # gRPC's own way to end an aborted call
+                raise
+            traceback.print_exc()
+            context.abort(grpc.StatusCode.INTERNAL, f"twin_fault in {name}: {type(error).__name__}: {error}")
         return result
 
     return handle
