@@ -6,13 +6,18 @@ import contextlib
 import difflib
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import h5py
 
 from bench.archive.schema import PARTIAL_SUFFIX, RUNNING, SCHEMA, SCHEMA_ID, SUFFIX, text_of
 from bench.errors import ArchiveError
+
+if sys.platform != "win32":
+    import fcntl
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPERBLOCK_BYTES = 48
@@ -148,6 +153,28 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def hold(path: Path) -> BinaryIO:
+    """Return ``path`` opened with a shared lock, which says that somebody records to it; closing it lets go.
+
+    HDF5 drops its own lock when SWMR starts. Readers of a live run are not kept out by a shared one.
+    """
+    file = path.open("rb")
+    if sys.platform != "win32":
+        fcntl.flock(file, fcntl.LOCK_SH)
+    return file
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a live process holds ``path``; never true on Windows, which has no such locks."""
+    if sys.platform != "win32":
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
 
 
 def rename_exclusively(source: Path, target: Path) -> None:

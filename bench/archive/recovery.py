@@ -10,7 +10,6 @@ end-of-file address, bytes 44-47 Jenkins lookup3 checksum of bytes 0-43.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import struct
 from pathlib import Path
@@ -23,6 +22,7 @@ from bench.archive.files import (
     SIGNATURE,
     SUPERBLOCK_BYTES,
     flush_to_disk,
+    is_held,
     reading,
     rename_exclusively,
 )
@@ -119,12 +119,18 @@ def recover(path: Path | str, output: Path | str | None = None) -> Path:
     output = path.with_name(f"{stem}.recovered{SUFFIX}") if output is None else Path(output)
     if output.exists():
         raise ArchiveError("the name is taken", where=str(output), remedy="Name another output, or use that one")
-    _refuse_live(path)
+    if is_held(path):
+        raise ArchiveError(
+            "the archive is being recorded at this moment",
+            where=str(path),
+            remedy="Wait for the run to end, or stop it",
+        )
     work = output.with_name(f"{output.name}.work")
     try:
         shutil.copyfile(path, work)
         patch_superblock(work)
         if not _is_sealed(work):
+            _cut_to_common_length(work)
             seal(work, "CRASHED", f"recovered from {path.name}: the recorder ended without closing it")
         flush_to_disk(work)
         rename_exclusively(work, output)
@@ -133,20 +139,20 @@ def recover(path: Path | str, output: Path | str | None = None) -> Path:
     return output
 
 
-def _refuse_live(path: Path) -> None:
-    """Raise when another process holds the file open for writing (HDF5 locks it); a crashed one holds no lock."""
-    with contextlib.suppress(ImportError):
-        import fcntl
+def _cut_to_common_length(path: Path) -> None:
+    """Cut the datasets of each group to the length they all have: a kill leaves them up to one write apart.
 
-        with path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ArchiveError(
-                    "the archive is being recorded at this moment",
-                    where=str(path),
-                    remedy="Wait for the run to end, or stop it",
-                ) from None
+    What is cut was not flushed in all of them, so it was never committed; viewers need equal lengths.
+    """
+    with reading(str(path)), h5py.File(path, "r+", libver=LIBVER) as file:
+        for group in file["entry"].values():
+            if text_of(group.attrs.get("NX_class", b"")) != "NXdata":
+                continue
+            stored = [d for d in group.values() if d.chunks is not None]
+            length = min(len(dataset) for dataset in stored)
+            for dataset in stored:
+                if len(dataset) > length:
+                    dataset.resize(length, axis=0)
 
 
 def _is_sealed(path: Path) -> bool:

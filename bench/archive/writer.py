@@ -24,9 +24,9 @@ import h5py
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bench.archive.blocks import Pending, Row, Samples, checked
+from bench.archive.blocks import Pending, Row, Samples, checked, checked_times
 from bench.archive.digest import reserve_manifest, seal
-from bench.archive.files import rename_exclusively, reserve
+from bench.archive.files import hold, rename_exclusively, reserve
 from bench.archive.layout import lay_out
 from bench.archive.schema import (
     ANCHOR_DTYPE,
@@ -65,11 +65,12 @@ class RunWriter:
         self.path = partial
         self.status = "RUNNING"
         self._file = file
+        self._held = hold(partial)
         self._specs = {group.name: group for group in groups}
         self._pending = {g.name: Pending(g, file["entry"][g.name]) for g in groups}
         self._tables = {name: file["entry"][name] for name in ("phases", "events", "anchors")}
         self._rows = {"phases": 0, "events": 0}
-        self._last_time = dict.fromkeys(self._specs, -np.inf)
+        self._last_time = dict.fromkeys(self._specs, float("-inf"))
         self._queue: queue.Queue[Any] = queue.Queue(queue_length)
         self._queue_wait_s = queue_wait_s
         self._on_commit = on_commit
@@ -124,11 +125,7 @@ class RunWriter:
         safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name).strip("._") or "run"
         try:
             partial = reserve(Path(results_dir), f"{provenance.started_utc:%Y%m%dT%H%M%SZ}_{safe}")
-            file = h5py.File(partial, "w", libver=LIBVER)
-            lay_out(file, name, provenance, groups, phases_capacity, events_capacity)
-            reserve_manifest(file)
-            file.flush()
-            file.swmr_mode = True
+            file = _begin(partial, lambda f: lay_out(f, name, provenance, groups, phases_capacity, events_capacity))
         except OSError as error:
             raise ArchiveError(
                 f"cannot create an archive ({error})",
@@ -161,7 +158,7 @@ class RunWriter:
                 f"no group '{group}'", where=str(self.path), remedy=f"Groups here: {', '.join(self._specs)}"
             )
         where = f"{self.path.name}/{group}"
-        times = np.array(time_s, dtype="<f8", ndmin=1)
+        times = checked_times(time_s, self._last_time[group], where)
         names = [d.name for d in spec.datasets]
         if sorted(names) != sorted(data):
             raise ArchiveError(
@@ -172,15 +169,8 @@ class RunWriter:
         arrays = {d.name: checked(data[d.name], d.dtype, len(d.channels), len(times), where) for d in spec.datasets}
         if not len(times):
             return
-        steps = np.diff(times, prepend=self._last_time[group])
-        if times.ndim != 1 or not np.all(steps > 0) or not np.isfinite(times[-1]):
-            raise ArchiveError(
-                f"time does not increase (…{self._last_time[group]:.9g}, {times[0]:.9g} … {times[-1]:.9g} s)",
-                where=where,
-                remedy="Append blocks in order, each sample once; t = sample / rate on a hardware clock",
-            )
         self._put(Samples(group, times, arrays))
-        self._last_time[group] = times[-1]
+        self._last_time[group] = float(times[-1])
 
     def phase(self, name: str, replicate: int, speed_mm_s: float, start_s: float, end_s: float) -> None:
         """Store a phase of the run: times in s from the start, the commanded speed in mm/s."""
@@ -233,6 +223,7 @@ class RunWriter:
         self.status = status
         try:
             self._file.close()
+            self._held.close()
             if self._failure is not None:
                 raise self._failure
             seal(self.path, status, reason)
@@ -349,3 +340,18 @@ class RunWriter:
         dtype = {"phases": PHASE_DTYPE, "events": EVENT_DTYPE, "anchors": ANCHOR_DTYPE}[row.table]
         table[row.index] = np.array(row.values, dtype=dtype)
         table.flush()
+
+
+def _begin(partial: Path, lay_out_tree: Callable[[h5py.File], None]) -> h5py.File:
+    """Return the file with its whole tree, in SWMR mode; leave no file behind when that fails."""
+    file = h5py.File(partial, "w", libver=LIBVER)
+    try:
+        lay_out_tree(file)
+        reserve_manifest(file)
+        file.flush()
+        file.swmr_mode = True
+    except BaseException:
+        file.close()
+        partial.unlink()
+        raise
+    return file
