@@ -235,6 +235,7 @@ def fit_contact(
         item.name: combine(value, np.eye(len(values))[i], sources.found, item.unit, item.kind)
         for i, (item, value) in enumerate(zip(described, values.tolist(), strict=True))
     }
+    given = [curve.contact.position_mm for curve in curves]
     contacts = tuple(_contact(problem, vector, i, sources.contact_uncertainty_mm) for i in range(len(curves)))
     return ContactFit(
         model=problem.law,
@@ -254,6 +255,7 @@ def fit_contact(
             "requested_model": model,
             "presses": [press.name for press in presses],
             "contact": contact if isinstance(contact, str) else "given",
+            "contact_start_mm": given,
             "segments": list(segments),
             "hold_s": hold_s,
             "weighting": weighting,
