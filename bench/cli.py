@@ -121,7 +121,7 @@ def _check(options: argparse.Namespace) -> int:
     return NO if problems else OK
 
 
-def _twin(arguments: Sequence[str]) -> int:
+def _twin(arguments: list[str]) -> int:
     from bench.twin.process import main as twin
 
     return int(twin(arguments) or OK)

@@ -5,18 +5,23 @@
 """
 
 from bench.acceptance.decision import SEVERITY, Outcome, decide, worst
+from bench.acceptance.judge import judge_run
+from bench.acceptance.metrics import METRICS, Metric
 from bench.acceptance.uncertainty import Budget, Component, coverage_factor
 from bench.acceptance.verdict import ReplicateValue, Row, Verdict
 
 __all__ = [
+    "METRICS",
     "SEVERITY",
     "Budget",
     "Component",
+    "Metric",
     "Outcome",
     "ReplicateValue",
     "Row",
     "Verdict",
     "coverage_factor",
     "decide",
+    "judge_run",
     "worst",
 ]
