@@ -230,7 +230,8 @@ class Creator:
         kind = Kind.DO if output else Kind.DI
         if grouping == ONE_CHANNEL_FOR_ALL_LINES:
             groups = [physical]
-            virtual = [assigned or ",".join(physical)]
+            given = expand(text)
+            virtual = [assigned or (given[0] if len(given) == 1 else f"{given[0]}...")]  # as the driver names it
         else:
             groups = [[name] for name in physical]
             virtual = self.names(physical, assigned)
