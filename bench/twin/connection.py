@@ -65,7 +65,11 @@ class Connection:
         self._send_all = self._socket.sendall
         self._receive = self._socket.recv
         hello = {"version": VERSION, "role": role, "name": name, "pid": os.getpid(), "claim": claim}
-        _, _, payload = self.request(Op.HELLO, payload=json.dumps(hello).encode())
+        try:
+            _, _, payload = self.request(Op.HELLO, payload=json.dumps(hello).encode())
+        except TwinError:
+            self._socket.close()
+            raise
         self.sent = 0
         answer = json.loads(payload)
         self.member: int = answer["member"]

@@ -54,7 +54,11 @@ class Link:
                 return link
             link = cls(address)
             link._open_lease()
-            link.register(name)
+            try:
+                link.register(name)
+            except TwinError:
+                link._close()
+                raise
             _links[address] = link
             return link
 
@@ -135,6 +139,9 @@ class Link:
         with _links_lock:
             if _links.get(self.address) is self:
                 del _links[self.address]
+        self._close()
+
+    def _close(self) -> None:
         self._closed.set()
         self._thread.connection = None
         for connection in [*self._connections, *([self._lease] if self._lease else [])]:

@@ -43,6 +43,7 @@ class TwinSerial(serial.SerialBase):  # type: ignore[misc]
             raise serial.SerialException("Port must be configured before it can be used.")
         if self.is_open:
             raise serial.SerialException("Port is already open.")
+        self._reconfigure_port()
         address, device = _parse(self.portstr)
         link = Link.connect(address)
         request = json.dumps({"device": device, "baud": self._baudrate}).encode()
@@ -80,36 +81,35 @@ class TwinSerial(serial.SerialBase):  # type: ignore[misc]
 
     def read(self, size: int = 1) -> bytes:
         """Return ``size`` bytes, or fewer when the timeout (virtual time) comes first."""
-        buffer = self._buffer
-        missing = size - len(buffer)
-        if missing > 0:
-            connection = self._connection()
-            timeout = self._timeout
-            time_ns = FOREVER if timeout is None else max(0, round(timeout * 1e9))
-            while missing > 0xFFFF:  # the frame's count has sixteen bits
-                buffer += self._fetch(connection, 0xFFFF, time_ns)
-                if len(buffer) < 0xFFFF:
-                    break
-                missing = size - len(buffer)
-            else:
-                buffer += self._fetch(connection, missing, time_ns)
-        taken = bytes(buffer[:size])
-        del buffer[:size]
-        return taken
+        if len(self._buffer) < size or not self.is_open:
+            self._fill(size)
+        return self._take(size)
 
     def read_until(self, expected: bytes = b"\n", size: int | None = None) -> bytes:
         """Return bytes up to and including ``expected``, ``size`` bytes, or what came before a timeout."""
-        buffer = self._buffer
-        while (end := buffer.find(expected)) < 0 and (size is None or len(buffer) < size):
-            had = len(buffer)
-            buffer += self.read(had + 1)  # it gives back what it has, and at least one byte more
-            if len(buffer) == had:
-                end = had - len(expected)
-                break
-        stop = len(buffer) if end < 0 else end + len(expected)
-        stop = stop if size is None else min(stop, size)
-        taken = bytes(buffer[:stop])
-        del buffer[:stop]
+        while (end := self._buffer.find(expected)) < 0 and (size is None or len(self._buffer) < size):
+            had = len(self._buffer)
+            self._fill(had + 1)
+            if len(self._buffer) == had:
+                return self._take(had)
+        stop = len(self._buffer) if end < 0 else end + len(expected)
+        return self._take(stop if size is None else min(stop, size))
+
+    def _fill(self, size: int) -> None:
+        """Have ``size`` bytes in the buffer, or what came before the timeout."""
+        connection = self._connection()
+        timeout = self._timeout
+        time_ns = FOREVER if timeout is None else max(0, round(timeout * 1e9))
+        while (missing := size - len(self._buffer)) > 0:
+            wanted = min(missing, 0xFFFF)  # the frame's count has sixteen bits
+            came = self._fetch(connection, wanted, time_ns)
+            self._buffer += came
+            if len(came) < wanted:
+                return
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
         return taken
 
     def _fetch(self, connection: Connection, count: int, time_ns: int) -> bytes:

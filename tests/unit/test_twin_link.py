@@ -1,0 +1,372 @@
+"""The link from both ends, over a real socket, with the twin's side in threads of this process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import serial
+
+from bench.clock import Clock, sleep
+from bench.errors import TwinError
+from bench.twin.frames import HEADER, VERSION, Op, Status
+from bench.twin.interfaces import SerialPort, World
+from bench.twin.link import Link
+from bench.twin.link_server import LinkServer
+from bench.twin.wire import Wire
+from bench.twin.world import SimWorld
+
+BAUD = 100_000  # 0.1 ms a byte
+REPLY_DELAY_NS = 300_000
+
+
+class Echo:
+    """Answers each line with itself; ``!`` is answered with nothing."""
+
+    name = "echo"
+    baud = BAUD
+
+    def attach(self, world: World, port: SerialPort) -> None:
+        self.world, self.port = world, port
+        self.heard: list[tuple[int, bytes]] = []
+
+    def receive(self, data: bytes) -> None:
+        self.heard.append((self.world.now_ns, data))
+        if not data.startswith(b"!"):
+            self.port.send(data, delay_ns=REPLY_DELAY_NS)
+
+
+class Twin:
+    def __init__(self) -> None:
+        self.world = SimWorld()
+        self.device = Echo()
+        self.wire = Wire(self.world, self.device)
+        self.server = LinkServer(self.world, {"echo": self.wire}, self.control)
+        self.server.start()
+        self.requests: list[dict[str, object]] = []
+
+    def control(self, request: dict[str, object]) -> dict[str, object]:
+        self.requests.append(request)
+        if request["call"] == "break":
+            raise ZeroDivisionError("a defect")
+        if request["call"] == "refuse":
+            raise TwinError("no", where="here", remedy="do something else")
+        return {"heard": len(self.device.heard)}
+
+
+@pytest.fixture
+def twin() -> Iterator[Twin]:
+    twin = Twin()
+    yield twin
+    twin.server.close()
+
+
+@pytest.fixture
+def link(twin: Twin) -> Iterator[Link]:
+    link = Link.connect(twin.server.address)
+    yield link
+    link.close()
+
+
+@pytest.fixture
+def port(link: Link) -> Iterator[serial.SerialBase]:
+    with serial.serial_for_url(link.url("echo"), baudrate=BAUD, timeout=0.05) as port:
+        yield port
+
+
+def test_the_clock_is_a_clock_and_sleeps_in_world_time(link: Link) -> None:
+    clock = link.clock
+    assert isinstance(clock, Clock)
+    assert clock.simulated
+    began = time.monotonic()
+    sleep(clock, 3600.0)
+    assert clock.now_ns() == 3_600_000_000_000
+    assert time.monotonic() - began < 60.0  # an hour in no time
+    clock.sleep_until_ns(5)  # passed long ago
+    assert clock.now_ns() == 3_600_000_000_000
+
+
+def test_a_transaction_costs_its_bytes_and_the_devices_delay(link: Link, port: serial.SerialBase) -> None:
+    port.write(b"0123456789\n")
+    assert link.clock.now_ns() == 0  # the write returned before its bytes were through
+    assert port.read(1) == b"0"
+    assert link.clock.now_ns() == 11 * 100_000 + REPLY_DELAY_NS + 11 * 100_000
+    assert port.in_waiting == 10
+    assert port.read(port.in_waiting) == b"123456789\n"
+
+
+def test_reading_byte_by_byte_is_charged_once_and_needs_one_round_trip(link: Link, port: serial.SerialBase) -> None:
+    port.write(b"0123456789\n")
+    before = link.connection.sent
+    assert port.read_until(b"\n") == b"0123456789\n"
+    at = link.clock.now_ns()
+    port.write(b"0123456789\n")
+    assert b"".join(port.read(1) for _ in range(11)) == b"0123456789\n"
+    assert link.clock.now_ns() == 2 * at
+    assert link.connection.sent - before == 3
+
+
+def test_a_timeout_costs_virtual_time(link: Link, port: serial.SerialBase) -> None:
+    port.timeout = 120.0
+    began = time.monotonic()
+    assert port.read(10) == b""
+    assert time.monotonic() - began < 60.0
+    assert link.clock.now_ns() == 120_000_000_000
+    port.timeout = 0.01
+    port.write(b"abc")
+    assert port.read(10) == b"abc"  # fewer than asked for, at the timeout
+    assert link.clock.now_ns() == 120_010_000_000
+    port.timeout = 0
+    assert port.read(1) == b""
+
+
+def test_a_read_without_timeout_waits_for_the_bytes(link: Link, port: serial.SerialBase) -> None:
+    port.timeout = None
+    port.write(b"abc")
+    assert port.read(3) == b"abc"
+
+
+def test_a_read_that_nothing_can_end_is_refused(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    port.timeout = None
+    with pytest.raises(TwinError, match="no event can bring"):
+        port.read(1)
+
+
+def test_read_until_keeps_what_follows(port: serial.SerialBase) -> None:
+    port.write(b"one\ntwo\nthree")
+    assert port.read_until(b"\n") == b"one\n"
+    assert port.read_until(b"\n", 2) == b"tw"
+    assert port.read_until(b"\n") == b"o\n"
+    assert port.read_until(b"\n") == b"three"  # at the timeout
+
+
+def test_discarded_input_is_gone_and_bytes_on_the_wire_are_not(link: Link, port: serial.SerialBase) -> None:
+    port.write(b"old")
+    sleep(link.clock, 0.01)
+    assert port.in_waiting == 3
+    port.write(b"new")
+    port.reset_input_buffer()
+    assert port.in_waiting == 0
+    assert port.read(3) == b"new"
+
+
+def test_a_write_waits_for_room_and_a_write_timeout_ends_that(link: Link, port: serial.SerialBase) -> None:
+    port.write(b"!" * 4096)
+    assert link.clock.now_ns() == 0
+    port.write(b"!" * 100)
+    assert link.clock.now_ns() == 100 * 100_000  # until 4096 bytes are left to send
+    port.write_timeout = 0.001
+    with pytest.raises(serial.SerialTimeoutException):
+        port.write(b"!" * 100)
+    assert link.clock.now_ns() == 100 * 100_000 + 1_000_000
+    assert port.out_waiting == 4096 - 10
+    port.flush()
+    assert port.out_waiting == 0
+
+
+def test_replyless_writes_reach_the_device_at_their_time(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    for index in range(50):
+        port.write(b"!%02d" % index)
+        sleep(link.clock, 0.001)
+    expected = [(index * 1_000_000 + 3 * 100_000, b"!%02d" % index) for index in range(50)]
+    assert twin.device.heard == expected  # never a cycle late
+
+
+def test_a_control_call_comes_after_what_its_thread_said(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    for index in range(20):
+        port.write(b"!")
+        sleep(link.clock, 0.001)
+        port.write(b"!")
+        assert link.control.call("count")["heard"] == 2 * index + 1
+        sleep(link.clock, 0.001)
+
+
+def test_control_refusals_and_unknown_things_come_back_as_told(link: Link) -> None:
+    with pytest.raises(TwinError, match=r"here: no\. do something else"):
+        link.control.call("refuse")
+    assert link.clock.now_ns() == 0  # the link is as good as before
+
+
+def test_a_defect_of_the_twin_is_a_twin_fault_not_a_lost_client(
+    link: Link, port: serial.SerialBase, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TwinError, match=r"twin_fault.*ZeroDivisionError: a defect"):
+        link.control.call("break")
+    with pytest.raises(TwinError, match="twin_fault"):
+        port.read(1)
+    with pytest.raises(TwinError, match="twin_fault"):
+        sleep(link.clock, 1.0)
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_an_unplugged_device_is_told_in_pyserials_words(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    def unplug() -> None:
+        twin.wire.unplug()
+
+    twin.world.at(20_000_000, unplug)
+    with pytest.raises(serial.SerialException, match="returned no data"):
+        port.read(1)
+    assert link.clock.now_ns() == 20_000_000  # at once, not at the timeout
+    port.write(b"into the void")
+    with pytest.raises(serial.SerialException):
+        _ = port.in_waiting
+
+
+def test_a_port_has_one_owner(link: Link, port: serial.SerialBase) -> None:
+    with pytest.raises(serial.SerialException, match="in use by participant 'main'") as caught:
+        serial.serial_for_url(link.url("echo"), baudrate=BAUD)
+    assert caught.value.errno == errno.EBUSY
+    port.close()
+    with serial.serial_for_url(link.url("echo"), baudrate=BAUD, timeout=0.05) as again:
+        again.write(b"x")
+        assert again.read(1) == b"x"
+    with pytest.raises(serial.PortNotOpenError):
+        again.read(1)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("twin://{}/nothing", "no serial device 'nothing' on this twin, which has echo"),
+        ("twin://nowhere", "expected twin://HOST:PORT/DEVICE"),
+    ],
+)
+def test_a_wrong_url_is_a_serial_error(link: Link, url: str, message: str) -> None:
+    with pytest.raises(serial.SerialException, match=message):
+        serial.serial_for_url(url.format(link.address), baudrate=BAUD)
+
+
+@pytest.mark.parametrize("setting", [{"rtscts": True}, {"parity": "E"}, {"inter_byte_timeout": 0.1}, {"stopbits": 2}])
+def test_settings_that_are_not_simulated_are_refused(link: Link, setting: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="the twin's lines"):
+        serial.serial_for_url(link.url("echo"), baudrate=BAUD, **setting)
+
+
+def test_asking_for_the_time_for_ever_is_refused(link: Link) -> None:
+    def poll() -> None:
+        while link.clock.now_ns() < 1_000_000:
+            pass
+
+    with pytest.raises(TwinError, match="the time was asked for 5001 times"):
+        poll()
+
+
+def test_polling_a_port_for_ever_is_refused(twin: Twin, port: serial.SerialBase) -> None:
+    twin.world.free_call_limit = 50
+
+    def poll() -> None:
+        while port.in_waiting == 0:
+            pass
+
+    with pytest.raises(TwinError, match="without world time moving; the last was in_waiting"):
+        poll()
+
+
+def test_threads_take_turns_and_hand_over_by_signals(link: Link) -> None:
+    def run() -> list[tuple[int, str]]:
+        log: list[tuple[int, str]] = []
+        base = link.clock.now_ns()
+
+        def body(name: str, step_s: float) -> Callable[[], None]:
+            def steps() -> None:
+                for _ in range(5):
+                    sleep(link.clock, step_s)
+                    log.append((link.clock.now_ns() - base, name))
+                link.signal(f"{name} is through")
+
+            return steps
+
+        threads = [link.thread(body("b", 0.003), "b"), link.thread(body("c", 0.002), "c")]
+        for _ in range(5):
+            sleep(link.clock, 0.002)
+            log.append((link.clock.now_ns() - base, "a"))
+        assert link.wait("b is through", 1.0)
+        log.append((link.clock.now_ns() - base, "handed over"))
+        for thread in threads:
+            thread.join(1.0)
+        return log
+
+    first = run()
+    assert first == run()
+    assert first[:4] == [(2_000_000, "a"), (2_000_000, "c"), (3_000_000, "b"), (4_000_000, "a")]
+    assert first[-1] == (15_000_000, "handed over")
+
+
+def test_a_signal_that_does_not_come_is_a_timeout_in_world_time(link: Link) -> None:
+    assert link.wait("never", 2.0) is False
+    assert link.clock.now_ns() == 2_000_000_000
+
+
+def test_what_a_thread_raises_its_join_raises(link: Link) -> None:
+    def fails() -> None:
+        raise ValueError("in the thread")
+
+    with pytest.raises(ValueError, match="in the thread"):
+        link.thread(fails, "fails").join(1.0)
+
+
+def test_a_thread_that_is_no_participant_is_told_so(link: Link) -> None:
+    errors: list[str] = []
+
+    def ask() -> None:
+        try:
+            link.clock.now_ns()
+        except TwinError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=ask, name="stray")
+    thread.start()
+    thread.join(5.0)
+    assert "thread 'stray' is no participant" in errors[0]
+
+
+def test_one_process_has_one_link_to_a_twin(twin: Twin, link: Link) -> None:
+    assert Link.connect(twin.server.address) is link
+
+
+def test_a_closed_connection_is_a_loss_and_a_good_bye_is_not(twin: Twin) -> None:
+    link = Link.connect(twin.server.address)
+    link.close()
+    assert twin.world.lost is None
+    raw = socket.create_connection(("127.0.0.1", int(twin.server.address.rpartition(":")[2])))
+    hello = json.dumps({"version": VERSION, "role": "participant", "name": "raw", "pid": None}).encode()
+    raw.sendall(HEADER.pack(len(hello), Op.HELLO, 0, 0, 0) + hello)
+    assert raw.recv(100)[4] == Status.OK
+    raw.close()
+    deadline = time.monotonic() + 5.0
+    while twin.world.lost is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert twin.world.lost == "participant 'raw' was lost at 0.000000 s: its connection closed"
+    with pytest.raises(TwinError, match="'raw' was lost"):
+        Link.connect(twin.server.address)
+    twin.world.reset()
+    Link.connect(twin.server.address).close()
+
+
+def test_a_client_of_another_version_is_refused(twin: Twin) -> None:
+    with socket.create_connection(("127.0.0.1", int(twin.server.address.rpartition(":")[2]))) as raw:
+        hello = json.dumps({"version": 99, "role": "participant", "name": "old"}).encode()
+        raw.sendall(HEADER.pack(len(hello), Op.HELLO, 0, 0, 0) + hello)
+        assert b"link version 99, not" in raw.recv(1000)
+
+
+def test_a_frame_in_pieces_is_put_together(twin: Twin) -> None:
+    with socket.create_connection(("127.0.0.1", int(twin.server.address.rpartition(":")[2]))) as raw:
+        hello = json.dumps({"version": VERSION, "role": "control", "name": "slow"}).encode()
+        frame = HEADER.pack(len(hello), Op.HELLO, 0, 0, 0) + hello
+        for index in range(0, len(frame), 7):
+            raw.sendall(frame[index : index + 7])
+            time.sleep(0.001)
+        assert raw.recv(100)[4] == Status.OK
+
+
+def test_no_twin_is_said_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    with pytest.raises(TwinError, match="no twin answers"):
+        Link.connect(f"127.0.0.1:{free}")
