@@ -67,7 +67,7 @@ def start(
             None if specimen is None else specimen.name,
             seed=used,
             real_time=real_time,
-            faults=faults,
+            faults=[dict(fault) for fault in faults],
         )
     )
     link = Link.connect(process.link_address)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,3 +26,23 @@ def reference_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no reference data: set BENCH_REFERENCE_DATA to the folder that holds it")
     return folder
+
+
+@pytest.fixture(scope="session")
+def open_rig(repository: Path) -> Callable[..., Any]:
+    """``open_rig(specimen, rig="indenter", seed=…, **options)``: a station on the twin, to be used in ``with``."""
+
+    def open_rig(specimen: str = "liver_phantom_a", *, rig: str = "indenter", **options: Any) -> Any:
+        from bench.profile import load_rig, load_specimen, load_twin
+        from bench.station import open_station
+
+        profiles = repository / "profiles"
+        return open_station(
+            load_rig(profiles / "rigs" / f"{rig}.toml"),
+            "mock",
+            twin=load_twin(profiles / "twins" / f"{rig}.toml"),
+            specimen=load_specimen(profiles / "specimens" / f"{specimen}.toml"),
+            **options,
+        )
+
+    return open_rig

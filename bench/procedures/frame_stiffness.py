@@ -103,10 +103,10 @@ def run(station: Station, recording: Recording, plan: Plan) -> None:
     recording.text = "moving to the start"
     recording.move(plan.start_mm, plan.approach_speed_mm_s)
     for number in range(1, plan.replicates + 1):
-        _replicate(recording, plan, number)
+        _replicate(station, recording, plan, number)
 
 
-def _replicate(recording: Recording, plan: Plan, number: int) -> None:
+def _replicate(station: Station, recording: Recording, plan: Plan, number: int) -> None:
     label = f"replicate {number} of {plan.replicates}"
     recording.text = f"{label}: baseline"
     baseline = recording.still(plan.baseline_s)
@@ -134,10 +134,13 @@ def _replicate(recording: Recording, plan: Plan, number: int) -> None:
             where=label,
             remedy="Correct the plate's surface_position, or ask for more free_air.",
         )
-    stops = _up(recording, plan, number, contact, approach.position_mm)
+    # Steps are microns: they are commanded in the stage's own coordinates, which differ from the encoder's by as much.
+    position_mm = station.stage.position_mm()
+    stops = _up(recording, plan, number, contact, position_mm)
     top_s = recording.time_s
     recording.phase("press", number, plan.speed_mm_s, approach.end_s, top_s)
-    for position in [*reversed(stops[:-1]), contact.touch.position_mm]:
+    touch_mm = contact.touch.position_mm + position_mm - approach.position_mm
+    for position in [*reversed(stops[:-1]), touch_mm]:
         recording.text = f"{label}: down to {position:.3f} mm"
         _step(recording, plan, number, "down", position)
     recording.phase("unload", number, plan.speed_mm_s, top_s, recording.time_s)
@@ -157,13 +160,13 @@ def _up(recording: Recording, plan: Plan, number: int, contact: ContactWatch, po
             continue
         recording.text = f"replicate {number}: up to {target:g} N"
         wanted = position_mm + (target - force) / stiffness
-        view = _step(recording, plan, number, "up", min(wanted, plan.deepest_mm))
+        wanted = min(wanted, plan.deepest_mm)
+        view = _step(recording, plan, number, "up", wanted)
         reached = float(view.force_n.mean()) - contact.zero_n
-        moved = float(view.position_mm.mean()) - position_mm
         # A frame stiffer than the profile says shows in the first step; believe it, or the last step overshoots.
-        if moved > 0 and reached > force:
-            stiffness = max(stiffness, (reached - force) / moved)
-        position_mm, force = float(view.position_mm.mean()), reached
+        if wanted > position_mm and reached > force:
+            stiffness = max(stiffness, (reached - force) / (wanted - position_mm))
+        position_mm, force = wanted, reached
         stops.append(position_mm)
     return stops
 

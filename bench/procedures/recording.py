@@ -26,6 +26,8 @@ READ_MARGIN_S = 2.0
 POLL_S = 0.1
 #: Encoder positions closer than this to where the stage came to rest belong to the rest [mm].
 REST_MM = 0.005
+#: Blocks that are archived together, as one chunk: what a kill can lose is shorter than their sum (0.5 s).
+CHUNK_BLOCKS = 5
 #: How long the tool stands in free air for the tare [s].
 TARE_S = 1.0
 
@@ -77,9 +79,9 @@ def group_specs(station: Station, block: int) -> list[GroupSpec]:
         "zero", channels=tuple(f"tare_{name}" for name in station.raw_names), long_name="mean reading unloaded", **raw
     )
     return [
-        GroupSpec("force", tuple(converted), rate, block),
-        GroupSpec("daq", (readings, encoder), rate, block),
-        GroupSpec("stage", (position,), None, 10),
+        GroupSpec("force", tuple(converted), rate, CHUNK_BLOCKS * block),
+        GroupSpec("daq", (readings, encoder), rate, CHUNK_BLOCKS * block),
+        GroupSpec("stage", (position,), None, CHUNK_BLOCKS),
         GroupSpec("tare", (zero,), None, 1),
     ]
 

@@ -1,0 +1,408 @@
+"""Opening a station: what is checked, what is closed when it fails, and that nothing moves around the gate."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import station as station_module
+from bench import station_drivers
+from bench.errors import (
+    BenchError,
+    CalibrationError,
+    DaqDeviceError,
+    InstrumentDisconnected,
+    InstrumentError,
+    LimitError,
+    ProfileError,
+    SafetyAbort,
+)
+from bench.instruments.protocols import Identity, LinearStage
+from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
+from bench.safety import GatedStage, Interlock
+from bench.station import Station, open_station
+from bench.station_drivers import Addresses
+
+OpenRig = Callable[..., Any]
+MOVING = ("home", "start_move", "arm_travel_limits", "move_velocity", "move_to")
+
+
+class Instrument:
+    """A stage, a DAQ and its lines in one: notes when it is opened and closed."""
+
+    def __init__(self, name: str, log: list[str], identity: Identity, *, failing: bool = False) -> None:
+        self.name = name
+        self.log = log
+        self.identity = identity
+        self.level = True
+        self.homed = True
+        if failing:
+            raise InstrumentDisconnected(f"the {name} does not answer", where=name)
+        log.append(f"open {name}")
+
+    def identify(self) -> Identity:
+        return self.identity
+
+    def home(self) -> None:
+        self.log.append("home")
+        self.homed = True
+
+    def is_homed(self) -> bool:
+        return self.homed
+
+    def position_mm(self) -> float:
+        return 0.0
+
+    def is_moving(self) -> bool:
+        return False
+
+    def start_move(self, position_mm: float, speed_mm_s: float) -> float:
+        self.log.append("start_move")
+        return 0.0
+
+    def wait_idle(self, timeout_s: float) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.log.append("stop")
+
+    def arm_travel_limits(self, minimum_mm: float, maximum_mm: float) -> None:
+        self.log.append(f"arm {minimum_mm:g} {maximum_mm:g}")
+
+    def read(self) -> bool:
+        return self.level
+
+    def write(self, level: bool) -> None:
+        self.log.append(f"enable {level}")
+
+    def digital_input(self, line: str) -> Instrument:
+        return Instrument("estop", self.log, self.identity)
+
+    def digital_output(self, line: str) -> Instrument:
+        return Instrument("enable", self.log, self.identity)
+
+    def close(self) -> None:
+        self.log.append(f"close {self.name}")
+
+
+class Lab:
+    """Replaces the drivers: everything opens unless it is told to fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.failing = ""
+        self.homed = True
+        self.stage_serial, self.daq_serial = "57012", "01F2A3B4"
+        monkeypatch.setattr(station_module, "open_stage", self.stage)
+        monkeypatch.setattr(station_module, "open_daq", self.daq)
+
+    def stage(self, rig: RigProfile, addresses: Addresses) -> Instrument:
+        identity = Identity("stage", "fake", self.stage_serial, address="COM9")
+        made = Instrument("stage", self.log, identity, failing=self.failing == "stage")
+        made.homed = self.homed
+        return made
+
+    def daq(self, rig: RigProfile, addresses: Addresses) -> Instrument:
+        return Instrument("daq", self.log, Identity("daq", "fake", self.daq_serial), failing=self.failing == "daq")
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    return Lab(monkeypatch)
+
+
+@pytest.fixture
+def rig(repository: Path) -> RigProfile:
+    return load_rig(repository / "profiles/rigs/indenter.toml")
+
+
+def changed(rig: RigProfile, old: str, new: str) -> RigProfile:
+    text = rig.source.text
+    assert old in text
+    profile, problems = parse_profile(text.replace(old, new), rig.source.path)
+    assert problems == []
+    assert isinstance(profile, RigProfile)
+    return profile
+
+
+# -- opening and closing
+
+
+def test_everything_is_closed_in_reverse_order(lab: Lab, rig: RigProfile) -> None:
+    with open_station(rig, "lab") as station:
+        assert lab.log == ["open stage", "open daq", "open estop", "open enable", "enable True", "arm 0 55"]
+        assert not station.simulated
+        lab.log.clear()
+    assert lab.log == ["stop", "enable False", "close enable", "close estop", "close daq", "close stage"]
+
+
+def test_an_axis_that_is_not_homed_is_homed_once_it_is_enabled(lab: Lab, rig: RigProfile) -> None:
+    lab.homed = False
+    with open_station(rig, "lab"):
+        assert lab.log[-3:] == ["enable True", "home", "arm 0 55"]
+
+
+def test_a_failing_first_instrument_leaves_nothing_open(lab: Lab, rig: RigProfile) -> None:
+    lab.failing = "stage"
+    with pytest.raises(InstrumentDisconnected, match="the stage does not answer"):
+        open_station(rig, "lab")
+    assert lab.log == []
+
+
+def test_a_failing_second_instrument_closes_the_first(lab: Lab, rig: RigProfile) -> None:
+    lab.failing = "daq"
+    with pytest.raises(InstrumentDisconnected, match="the daq does not answer"):
+        open_station(rig, "lab")
+    assert lab.log == ["open stage", "close stage"]
+
+
+def test_a_station_that_cannot_be_made_ready_is_closed(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def pressed(self: Interlock) -> bool:
+        return False
+
+    monkeypatch.setattr(Interlock, "healthy", pressed)
+    with pytest.raises(SafetyAbort, match="e-stop is pressed"):
+        open_station(rig, "lab")
+    assert "enable True" not in lab.log
+    assert lab.log[-4:] == ["close enable", "close estop", "close daq", "close stage"]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_one_that_fails_to_close_does_not_keep_the_others_open(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Instrument.close
+
+    def close(self: Instrument) -> None:
+        real(self)
+        if self.name == "daq":
+            raise DaqDeviceError("the task cannot be cleared", where="daq")
+
+    monkeypatch.setattr(Instrument, "close", close)
+    opened = open_station(rig, "lab")
+    with pytest.raises(DaqDeviceError, match="cannot be cleared"):
+        opened.close()
+    assert lab.log[-2:] == ["close daq", "close stage"]
+    opened.close()  # once more does nothing
+    assert lab.log.count("close daq") == 1
+
+
+# -- what is checked
+
+
+def test_an_expired_certificate_is_refused_before_anything_is_opened(lab: Lab, rig: RigProfile) -> None:
+    with pytest.raises(CalibrationError) as refused:
+        open_station(rig, "lab", today=date(2036, 1, 8))
+    for words in ("force_sensor: certificate SYN-FT-0001 was due on 2036-01-07", "encoder: certificate SYN-EN-0001"):
+        assert words in str(refused.value)
+    assert lab.log == []
+    open_station(rig, "lab", today=date(2036, 1, 7)).close()
+    open_station(rig, "lab", today=date(2036, 1, 8), allow_expired=True).close()
+
+
+@pytest.mark.parametrize(("name", "attribute"), [("stage", "stage_serial"), ("daq", "daq_serial")])
+def test_another_instrument_than_the_profile_names_is_refused(
+    lab: Lab, rig: RigProfile, name: str, attribute: str
+) -> None:
+    setattr(lab, attribute, "99999")
+    with pytest.raises(InstrumentError, match=f"the {name} reads back the serial number 99999"):
+        open_station(rig, "lab")
+    assert "enable True" not in lab.log
+    assert lab.log[-1] == "close stage"
+
+
+def test_the_calibration_file_of_another_sensor_is_refused(lab: Lab, rig: RigProfile) -> None:
+    with pytest.raises(CalibrationError, match="the calibration is that of FT90001, the profile says FT11111"):
+        open_station(changed(rig, 'serial_number = "FT90001"\npressing', 'serial_number = "FT11111"\npressing'), "lab")
+
+
+def test_the_certificate_of_another_sensor_is_refused(lab: Lab, rig: RigProfile) -> None:
+    other = changed(rig, 'serial_number = "FT90001"\nissued', 'serial_number = "FT22222"\nissued')
+    with pytest.raises(CalibrationError, match="certificate SYN-FT-0001 is for the force_sensor FT22222"):
+        open_station(other, "lab")
+
+
+def test_a_missing_calibration_file_is_named(lab: Lab, rig: RigProfile) -> None:
+    with pytest.raises(CalibrationError, match=r"ft90002\.cal"):
+        open_station(changed(rig, "ft90001.cal", "ft90002.cal"), "lab")
+    assert lab.log[-1] == "close stage"
+
+
+# -- without hardware
+
+
+def test_the_lab_without_a_serial_port_says_so(rig: RigProfile, tmp_path: Path) -> None:
+    absent = tmp_path / "ttyUSB7"
+    with pytest.raises(InstrumentError) as refused:
+        open_station(changed(rig, "/dev/ttyUSB0", str(absent)), "lab")
+    assert "ttyUSB7" in str(refused.value)
+    assert refused.value.remedy
+
+
+def test_the_lab_without_a_daq_driver_says_so(lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("nidaqmx")
+    monkeypatch.setattr(station_module, "open_daq", station_drivers.open_daq)
+    try:
+        open_station(rig, "lab").close()
+    except DaqDeviceError as refused:
+        told = str(refused)
+    else:
+        pytest.skip("this machine has an NI-DAQmx driver and a device Dev1")
+    assert "Dev1" in told
+    assert lab.log == ["open stage", "close stage"]
+
+
+def test_the_lab_with_a_dead_device_server_says_so(lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(station_module, "open_daq", station_drivers.open_daq)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    remote = changed(rig, 'device = "Dev1"', f'device = "Dev1"\nserver = "127.0.0.1:{port}"')
+    with pytest.raises(InstrumentDisconnected, match="device server does not answer"):
+        open_station(remote, "lab")
+    assert lab.log == ["open stage", "close stage"]
+
+
+# -- the mock backend's own questions
+
+
+def test_the_mock_backend_needs_a_truth(rig: RigProfile, repository: Path) -> None:
+    with pytest.raises(ProfileError, match="needs a twin profile"):
+        open_station(rig, "mock")
+    other = load_twin(repository / "profiles/twins/indenter_load_cell.toml")
+    with pytest.raises(ProfileError, match='is one of the rig "indenter_load_cell", not of "indenter"'):
+        open_station(rig, "mock", twin=other)
+
+
+def test_the_mock_backend_needs_the_truth_of_the_specimen(rig: RigProfile, repository: Path, tmp_path: Path) -> None:
+    text = (repository / "profiles/specimens/liver_phantom_a.toml").read_text(encoding="utf-8")
+    unknown = tmp_path / "sponge.toml"
+    unknown.write_text(text.replace("liver_phantom_a", "sponge"), encoding="utf-8")
+    with pytest.raises(ProfileError, match='knows no specimen "sponge"'):
+        open_station(
+            rig,
+            "mock",
+            twin=load_twin(repository / "profiles/twins/indenter.toml"),
+            specimen=load_specimen(unknown),
+        )
+
+
+def test_an_unknown_backend_is_named(rig: RigProfile) -> None:
+    with pytest.raises(ProfileError, match='no backend "replay"'):
+        open_station(rig, "replay")  # type: ignore[arg-type]
+
+
+# -- on the twin
+
+
+@pytest.fixture(scope="module")
+def opened(open_rig: OpenRig) -> Iterator[Station]:
+    with open_rig("liver_phantom_a", seed=3) as station:
+        yield station
+
+
+def test_the_twin_is_opened_ready_and_homed(opened: Station) -> None:
+    assert opened.simulated
+    assert opened.seed == 3
+    assert opened.stage.is_homed()
+    assert opened.interlock.enabled
+    assert {name: identity.serial_number for name, identity in opened.identities.items()} == {
+        "stage": "57012",
+        "daq": "01F2A3B4",
+        "force_sensor": "FT90001",
+    }
+
+
+def reachable(root: object) -> list[tuple[str, object]]:
+    """Every object that public names lead to, inside the bench's own classes, with its path."""
+    found: list[tuple[str, object]] = []
+    seen: set[int] = set()
+    queue: list[tuple[str, object]] = [("station", root)]
+    while queue:
+        path, item = queue.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        found.append((path, item))
+        if isinstance(item, dict):
+            queue += [(f"{path}[{key!r}]", value) for key, value in item.items()]
+        elif type(item).__module__.startswith("bench.") and not type(item).__module__.startswith("bench.profile"):
+            for name in dir(item):
+                if not name.startswith("_"):
+                    value = getattr(item, name)
+                    queue.append((f"{path}.{name}", getattr(value, "__self__", value) if callable(value) else value))
+    return found
+
+
+def test_nothing_a_procedure_can_reach_moves_around_the_gate(opened: Station) -> None:
+    found = reachable(opened)
+    assert any(item is opened.stage for _, item in found)
+    assert len(found) > 20
+    for path, item in found:
+        if isinstance(item, (GatedStage, Path)):
+            continue
+        assert not isinstance(item, LinearStage), f"{path} hands out a stage that is not gated"
+        movers = [name for name in MOVING if callable(getattr(item, name, None))]
+        assert movers == [], f"{path} can move the axis by {', '.join(movers)}"
+
+
+def test_a_command_beyond_the_limits_never_reaches_the_wire(opened: Station) -> None:
+    assert opened.twin is not None
+    before = len(opened.twin.control.log())
+    for position, speed in ((56.0, 2.0), (-0.1, 2.0), (10.0, 16.0)):
+        with pytest.raises(LimitError):
+            opened.stage.start_move(position, speed)
+    assert len(opened.twin.control.log()) == before, "the twin saw something on its wires"
+    opened.stage.start_move(1.0, 2.0)
+    assert len(opened.twin.control.log()) > before
+    opened.stage.wait_idle(5.0)
+
+
+def test_nobody_gets_the_enable_line(opened: Station) -> None:
+    with pytest.raises(LimitError, match="belongs to the interlock"):
+        opened.daq.digital_output("Dev1/port0/line1")
+
+
+def test_a_station_made_safe_can_be_made_ready_again(opened: Station) -> None:
+    assert opened.twin is not None
+    report = opened.make_safe("tried")
+    assert report.safe, str(report)
+    assert not opened.twin.control.report()["enable"]
+    with pytest.raises(LimitError, match="tried"):
+        opened.stage.start_move(1.0, 2.0)
+    opened.make_ready()
+    opened.stage.start_move(1.0, 2.0)
+    opened.stage.wait_idle(5.0)
+    assert opened.stage.position_mm() == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_twin_ends_with_the_station_also_when_opening_fails(
+    open_rig: OpenRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes: list[Any] = []
+    from bench import station_mock
+
+    real = station_mock.start_twin
+
+    def start(*arguments: Any, **options: Any) -> Any:
+        processes.append(real(*arguments, **options))
+        return processes[-1]
+
+    def no_daq(rig: RigProfile, addresses: Addresses) -> Any:
+        raise BenchError("no DAQ today")
+
+    monkeypatch.setattr(station_mock, "start_twin", start)
+    monkeypatch.setattr(station_module, "open_daq", no_daq)
+    with pytest.raises(BenchError, match="no DAQ today"):
+        open_rig("liver_phantom_a", seed=3)
+    assert not processes[0].running
