@@ -19,7 +19,8 @@ from bench.instruments.protocols import AnalogChannel, Anchor, Block, EncoderCha
 
 RATE_TOLERANCE = 1e-4
 """A rate the device makes of the one asked for may be off by this ratio; beyond it the profile is to be corrected."""
-CHECK_INTERVAL_S = 0.5
+CHECK_INTERVAL_S = 2.0
+RECHECK_INTERVAL_S = 0.2
 
 
 class _Stream:
@@ -271,7 +272,6 @@ class NiAcquisition:
     def _check(self) -> None:
         """Compare each task's own count with the time that passed: samples lost in silence would shift the rest."""
         assert self._anchor is not None
-        self._next_check = self._position + round(CHECK_INTERVAL_S * self.rate_hz)
         start_ns = self._anchor.clock_ns
         for stream, watch in zip(self._streams, self._watches, strict=True):
             before_ns = self._clock.now_ns()
@@ -286,3 +286,5 @@ class NiAcquisition:
                     where=stream.guard.where,
                     remedy="The device dropped them and the time base is broken: discard the run, check cable and bus",
                 )
+        interval_s = RECHECK_INTERVAL_S if any(watch.suspect for watch in self._watches) else CHECK_INTERVAL_S
+        self._next_check = self._position + round(interval_s * self.rate_hz)

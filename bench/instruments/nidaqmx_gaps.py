@@ -26,7 +26,7 @@ class CountWatch:
     def __init__(self, rate_hz: float) -> None:
         self._rate = rate_hz
         self._lags: deque[float] = deque(maxlen=REMEMBERED)
-        self._suspect = False
+        self.suspect = False  # the last observation lagged: look again soon
 
     def missing(self, before_s: float, after_s: float, acquired: int) -> float:
         """Return how many samples are surely missing, 0.0 while all is well.
@@ -43,10 +43,10 @@ class CountWatch:
         if excess > LARGE_S * self._rate:
             return excess
         if self._lags and excess > max(2.0, SMALL_S * self._rate):
-            if self._suspect:
+            if self.suspect:
                 return excess
-            self._suspect = True
+            self.suspect = True
             return 0.0
-        self._suspect = False
+        self.suspect = False
         self._lags.append(most)
         return 0.0

@@ -232,7 +232,7 @@ def test_a_reader_that_comes_too_late_is_told_so(daq: NiDaq, daq_lab: Any) -> No
 
 
 def _read_on(run: Any) -> None:
-    for _ in range(12):
+    for _ in range(30):
         run.read(1000, 1.0)
 
 
