@@ -70,11 +70,11 @@ def test_check_is_silent_about_good_profiles_and_lists_all_problems_of_bad_ones(
     assert capsys.readouterr().out.startswith("no problem in ")
     bad = tmp_path / "acceptance"
     bad.mkdir()
-    wrong = criteria_text.replace('"10 %"', '"10 N"').replace('"guard_band"', '"guardband"', 1)
+    wrong = criteria_text.replace('"15 %"', '"15 N"').replace('"guard_band"', '"guardband"', 1)
     (bad / "contact_model.toml").write_text(wrong, encoding="utf-8")
     assert main(["check", str(tmp_path)]) == 1
     shown = capsys.readouterr()
-    assert "criteria[0].limit" in shown.out
+    assert "criteria[1].limit" in shown.out
     assert "criteria[0].decision" in shown.out
     assert shown.err.strip() == "2 problems in 1 profile"
 

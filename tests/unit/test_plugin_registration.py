@@ -253,3 +253,15 @@ def screen(text: str) -> list[str]:
             row[column : column + 1] = [character]
             column += 1
     return [*rows, "".join(row)]
+
+
+def test_a_checkout_that_cannot_be_imported_says_what_to_do(
+    checkout: Path, environment: dict[str, dict[str, str]]
+) -> None:
+    (checkout / "fixtures.py").write_text("raise ModuleNotFoundError('No module named bench')\n", encoding="utf-8")
+    machine = environment["path only"]
+    path = os.pathsep.join([str(checkout), machine["PYTHONPATH"]])
+    result = run_pytest(checkout, {**machine, "PYTHONPATH": path})
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "the bench cannot be imported" in result.stderr
+    assert "pip install -e ." in result.stderr
