@@ -77,6 +77,7 @@ class _Running:
         self.given = given
         self.news: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.reported = False
+        self.told = False  # to end, by somebody who need not know how the rig comes to rest
         lab.world.on_lost.append(lambda why: self.news.put("lost"))
         self.link = LinkServer(lab.world, lab.wires, Control(lab))
         self.serial: dict[str, dict[str, str]] = {name: {} for name in lab.wires}
@@ -115,10 +116,10 @@ class _Running:
             news = self.news.get()
             if news == "lost" and not self.reported:
                 self._report(self.lab.world.lost or "")
-            if news == "quit" or not self.given.linger:
+            if news != "lost" or not self.given.linger:
                 break
         if not self.reported:
-            self._report("the twin was told to end")
+            self._report("the twin was told to end" if self.told else "the twin's parent ended")
         self._close()
         return 1 if self.lab.world.fault is not None else 0
 
@@ -131,27 +132,30 @@ class _Running:
                 signal.SIGINT, signal.SIG_IGN
             )  # a Ctrl-C is the runner's to handle, with the twin still there
         else:
-            signal.signal(signal.SIGINT, lambda *_: self.news.put("quit"))
-        signal.signal(signal.SIGTERM, lambda *_: self.news.put("quit"))
+            signal.signal(signal.SIGINT, lambda *_: self._quit())
+        signal.signal(signal.SIGTERM, lambda *_: self._quit())
+
+    def _quit(self) -> None:
+        self.told = True
+        self.news.put("quit")
 
     def _read_stdin(self) -> None:
         stream = sys.stdin
         while line := stream.readline():
             if line.strip() == "quit":
-                break
-        else:
-            if not self.given.managed and not os.isatty(stream.fileno()):
-                return  # started in the background by hand: no standard input, ended by a signal
-        self.news.put("quit")
+                self._quit()
+                return
+        if self.given.managed or os.isatty(stream.fileno()):
+            self.news.put("orphaned")  # else: in the background by hand, without standard input, ended by a signal
 
     def _poll_parent(self, parent: int) -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_POLL_S)
-        self.news.put("quit")
+        self.news.put("orphaned")
 
     def _report(self, why: str) -> None:
         self.reported = True
-        content = aftermath(self.lab, why)
+        content = aftermath(self.lab, why, lambda: self.told)
         if self.given.report is not None:
             write_report(self.given.report, content)
 

@@ -151,6 +151,7 @@ def start_twin(
         ready = {"error": f"the twin did not announce itself, it said {line!r}"}
     if ready.get("event") != "ready":
         process.kill()
+        process.wait(END_WALL_S)
         process.close()
         raise TwinError(ready.get("error", "the twin did not start"), where="twin", remedy="see its standard error")
     return TwinProcess(process, ready)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def state(lab: Lab) -> dict[str, Any]:
     }
 
 
-def aftermath(lab: Lab, why: str) -> dict[str, Any]:
-    """Let the lab run on until the stage stands, and describe it.
+def aftermath(lab: Lab, why: str, give_up: Callable[[], bool]) -> dict[str, Any]:
+    """Let the lab run on until the stage stands, and describe it; in real time ``give_up()`` ends the waiting.
 
     Returns
     -------
@@ -64,6 +65,8 @@ def aftermath(lab: Lab, why: str) -> dict[str, Any]:
     least_ns, most_ns = since_ns + round(WATCH_S * 1e9), since_ns + round(LONGEST_S * 1e9)
 
     def done() -> bool:
+        if world.real_time and give_up():
+            return True
         if world.now_ns < least_ns:
             return False
         return _stands_since(lab, world.now_ns - 500_000_000) is not None
