@@ -1,6 +1,7 @@
 """One HDF5 file per run: recorded as the samples arrive, sealed with a digest, read by name, unit and kind."""
 
 from bench.archive.digest import verify_digest
+from bench.archive.importer import import_files
 from bench.archive.reader import Run
 from bench.archive.recovery import recover
 from bench.archive.schema import (
@@ -27,6 +28,7 @@ __all__ = [
     "TimeAnchor",
     "VerdictRecord",
     "add_verdict",
+    "import_files",
     "recover",
     "verify_digest",
 ]

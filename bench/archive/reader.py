@@ -34,7 +34,6 @@ class Run:
         self._arrays: dict[str, NDArray[np.float64]] = {}
         with reading(str(path)):
             self.attributes: dict[str, Any] = {name: _plain(value) for name, value in file.attrs.items()}
-            self._entry: h5py.Group = file["entry"]
             self.name = text_of(self._entry["run_name"][()])
             self.reason = text_of(self._entry["reason"][()])
             self.started_utc = text_of(self._entry["start_time"][()])
@@ -44,6 +43,12 @@ class Run:
         self.status = str(self.attributes["status"])
         self.digest = str(self.attributes["digest"])
         self.simulated = bool(self.attributes["simulated"])
+
+    @property
+    def _entry(self) -> h5py.Group:
+        if not self._file:
+            raise ArchiveError("the run is closed", where=str(self.path), remedy="Read it inside its `with` block")
+        return self._file["entry"]
 
     @classmethod
     def open(cls, path: Path | str) -> Run:

@@ -122,10 +122,15 @@ class RunWriter:
         check_groups(groups)
         if queue_wait_s is None:
             queue_wait_s = 0.0 if provenance.backend == "lab" else _SIMULATED_WAIT_S
+
+        def lay_out_tree(file: h5py.File) -> None:
+            lay_out(file, name, provenance, groups, phases_capacity, events_capacity)
+            reserve_manifest(file, groups, list(provenance.texts))
+
         safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in name).strip("._") or "run"
         try:
             partial = reserve(Path(results_dir), f"{provenance.started_utc:%Y%m%dT%H%M%SZ}_{safe}")
-            file = _begin(partial, lambda f: lay_out(f, name, provenance, groups, phases_capacity, events_capacity))
+            file = _begin(partial, lay_out_tree)
         except OSError as error:
             raise ArchiveError(
                 f"cannot create an archive ({error})",
@@ -347,7 +352,6 @@ def _begin(partial: Path, lay_out_tree: Callable[[h5py.File], None]) -> h5py.Fil
     file = h5py.File(partial, "w", libver=LIBVER)
     try:
         lay_out_tree(file)
-        reserve_manifest(file)
         file.flush()
         file.swmr_mode = True
     except BaseException:

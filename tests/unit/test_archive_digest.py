@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from bench.archive import Run, add_verdict, verify_digest
+from bench.archive import DatasetSpec, GroupSpec, Provenance, Run, RunWriter, add_verdict, verify_digest
 from bench.archive.digest import MANIFEST
 from bench.archive.layout import view_source
 from bench.errors import ArchiveError
@@ -137,6 +137,18 @@ def test_the_digest_survives_a_repack_without_filters_views_or_chunks(sealed_run
         target["entry/user/name"] = target["entry/provenance/operator"]
         target["entry/sample/name"] = target["entry/provenance/specimen"]
     assert verify_digest(repacked) == verify_digest(sealed_run)
+
+
+def test_sealing_makes_room_for_a_manifest_larger_than_foreseen(
+    tmp_path: Path, archive_provenance: Callable[..., Provenance]
+) -> None:
+    long_name = "é" * 8000
+    group = GroupSpec("g", (DatasetSpec("raw", "V", "voltage", ("a", "b"), long_name=long_name),))
+    with RunWriter.create(tmp_path, "long", archive_provenance(), [group]) as writer:
+        writer.append("g", {"raw": [[1.0, 2.0]]}, [0.0])
+    with h5py.File(writer.path) as file:
+        assert len(file[MANIFEST][()]) > 40_000
+    verify_digest(writer.path)
 
 
 def test_a_verdict_on_a_changed_archive_is_refused(sealed_run: Path) -> None:

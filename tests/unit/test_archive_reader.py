@@ -143,3 +143,13 @@ def test_a_text_that_does_not_match_its_hash_is_refused(sealed_run: Path) -> Non
         pytest.raises(ArchiveError, match=r"'rigs/indenter\.toml' does not have the hash"),
     ):
         _ = run.texts
+
+
+def test_reading_from_a_closed_run_says_so(sealed_run: Path) -> None:
+    with Run.open(sealed_run) as run:
+        kept = run.channel("gauge_0")
+    assert len(kept.values) == 250
+    with pytest.raises(ArchiveError, match="the run is closed"):
+        run.channel("encoder_position")
+    with pytest.raises(ArchiveError, match="the run is closed"):
+        _ = run.provenance
