@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,8 +48,8 @@ class Channel:
 class AnalogIn(Channel):
     """An analog input. The reading is ``offset + slope * electrical``, electrical in V or, on a bridge, in mV/V.
 
-    The converter samples the electrical value plus its own noise, rounds it to ``2**bits`` steps over the range and
-    clips at the ends, as the device would.
+    :func:`digitise` takes the electrical value plus the converter's own noise, rounds it to ``2**bits`` steps over the
+    range and clips at the ends, as the device would.
     """
 
     minimum: float = -10.0
@@ -60,6 +60,7 @@ class AnalogIn(Channel):
     bits: int = 16
     noise_rms: float = 0.0
     noise: ChannelNoise | None = None
+    step: float = math.nan  # electrical size of one step of the converter; known once verified
 
     def resources(self) -> tuple[str, ...]:
         return ("ai",)  # one converter, one timing engine
@@ -83,26 +84,34 @@ class AnalogIn(Channel):
                 f"{self.physical}: {self.minimum:g} V to {self.maximum:g} V asked for\n"
                 f"Maximum Value: {VOLTAGE_RANGES[-1]:.1f}\nMinimum Value: {-VOLTAGE_RANGES[-1]:.1f}",
             )
+        self.step = 2 * self.full_scale() / float(2**self.bits)
 
-    def lsb(self) -> float:
-        """Return the electrical size of one step."""
-        return 2 * self.full_scale() / float(2**self.bits)
+    def sample(self, bus: SignalBus, tick: int, count: int, stride: int) -> Floats:
+        """Return what the converter sees, noise included, in V or mV/V."""
+        electrical = bus.analog(self.terminal, tick, count, stride)
+        if self.noise is not None and self.noise_rms > 0:
+            return electrical + self.noise_rms * self.noise.normal(tick, count, stride)
+        return electrical
 
-    def codes(self, bus: SignalBus, spans: Spans) -> Codes:
-        """Return the converter's raw integers for the samples at ``spans`` of (first tick, count, stride)."""
-        pieces = []
+
+def digitise(channels: Sequence[AnalogIn], bus: SignalBus, spans: Spans) -> Codes:
+    """Return the raw integers (n_channels, n_samples) of the samples at ``spans`` of (first tick, count, stride)."""
+    spans = list(spans)
+    electrical = np.empty((len(channels), sum(count for _, count, _ in spans)))
+    for row, channel in zip(electrical, channels, strict=True):
+        at = 0
         for tick, count, stride in spans:
-            electrical = np.asarray(bus.analog(self.terminal, tick, count, stride), dtype=np.float64)
-            if self.noise is not None and self.noise_rms > 0:
-                electrical = electrical + self.noise_rms * self.noise.normal(tick, count, stride)
-            pieces.append(electrical)
-        half = 2 ** (self.bits - 1)
-        steps = np.rint(_joined(pieces) / self.lsb())
-        return np.clip(steps, -half, half - 1, out=steps).astype(np.int64)
+            row[at : at + count] = channel.sample(bus, tick, count, stride)
+            at += count
+    electrical /= np.array([channel.step for channel in channels])[:, None]
+    half = 2 ** (channels[0].bits - 1)
+    return np.clip(np.rint(electrical, out=electrical), -half, half - 1, out=electrical).astype(np.int64)
 
-    def scaled(self, codes: Codes) -> Floats:
-        """Return readings in the channel's units."""
-        return self.offset + self.slope * self.lsb() * codes.astype(np.float64)
+
+def readings(channels: Sequence[AnalogIn], codes: Codes) -> Floats:
+    """Return the readings (n_channels, n_samples) in the channels' units from raw integers."""
+    steps = np.array([[channel.slope * channel.step] for channel in channels])
+    return np.array([[channel.offset] for channel in channels]) + steps * codes
 
 
 @dataclass
@@ -116,8 +125,8 @@ class Encoder(Channel):
     zero: int = 0
 
     def counts(self, bus: SignalBus, spans: Spans) -> Codes:
-        """Return counted edges at the samples at ``spans`` of (first tick, count, stride)."""
-        quarters = _joined([np.asarray(bus.encoder(self.terminal, *span), dtype=np.float64) for span in spans])
+        """Return counted edges (n_samples,) at the samples at ``spans`` of (first tick, count, stride)."""
+        quarters = np.concatenate([bus.encoder(self.terminal, *span) for span in spans])
         # The bus carries quarter pulses (X4); X2 counts every second and X1 every fourth of those edges.
         return np.floor(quarters * (self.edges_per_pulse / 4)).astype(np.int64)
 
@@ -182,7 +191,3 @@ class AnalogOut(Channel):
             )
         step = 2 * OUTPUT_RANGE_V / 2**self.bits
         bus.set_analog(self.terminal, float(np.rint(volts / step) * step))
-
-
-def _joined(pieces: list[Floats]) -> Floats:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -7,15 +7,15 @@ held and returns the response, or a function that builds it once the lock is fre
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from nidaqmx._stubs import nidaqmx_pb2 as pb
 from numpy.typing import NDArray
 
 from bench.twin.devices.nidaqmx import NiDaqDevice
-from bench.twin.devices.nidaqmx_channels import AnalogIn, DigitalLines, Encoder
-from bench.twin.devices.nidaqmx_task import Reading, Task
+from bench.twin.devices.nidaqmx_channels import AnalogIn, DigitalLines, Encoder, readings
+from bench.twin.devices.nidaqmx_task import Task
 from bench.twin.devices.nidaqmx_values import (
     BY_SCAN,
     TEXT,
@@ -64,37 +64,44 @@ def _numeric(
 ) -> Callable[[], Any]:
     """Read analog or counter samples; the response is built after the lock is gone."""
     task = _task(device, request)
-    kind = AnalogIn if "Analog" in response.__name__ or "Binary" in response.__name__ else Encoder
-    channels = cast("list[AnalogIn | Encoder]", task.of(kind))
+    channels = _inputs(task, response)
     reading = device.read(task, participant, request.num_samps_per_chan, request.timeout)
-    return lambda: _numeric_response(channels, reading, response, request, scaled=scaled, by_scan=by_scan)
+
+    def respond() -> Any:
+        rows = _scaled(channels, reading.data) if scaled else reading.data
+        # A short read leaves no holes: the samples of all channels stand together at the front, as the driver does it.
+        values = rows.T if by_scan else rows
+        made = response(status=reading.status, samps_per_chan_read=reading.samples)
+        padded = _padded(values, request.array_size_in_samps, "<f8" if scaled else "<i8")
+        if scaled:
+            return _packed(made, padded)
+        made.read_array.extend((padded & 0xFFFFFFFF if isinstance(channels[0], Encoder) else padded).tolist())
+        return made
+
+    return respond
 
 
-def _numeric_response(
-    channels: list[AnalogIn | Encoder], reading: Reading, response: type, request: Any, *, scaled: bool, by_scan: bool
-) -> Any:
-    rows = [c.scaled(raw) if scaled else raw for c, raw in zip(channels, reading.data, strict=True)]
-    # A short read leaves no holes: the samples of all channels stand together at the front (as the driver does it).
-    values = np.array(rows).T if by_scan else np.array(rows)
-    made = response(status=reading.status, samps_per_chan_read=reading.samples)
-    padded = _padded(values, request.array_size_in_samps, "<f8" if scaled else "<i8")
-    if scaled:
-        return _packed(made, padded)
-    made.read_array.extend((padded & 0xFFFFFFFF if isinstance(channels[0], Encoder) else padded).tolist())
-    return made
+def _inputs(task: Task, response: type) -> list[AnalogIn] | list[Encoder]:
+    """Return the channels, which must be of the kind the procedure reads."""
+    return task.of(Encoder) if "Counter" in response.__name__ else task.of(AnalogIn)
+
+
+def _scaled(channels: list[AnalogIn] | list[Encoder], raw: NDArray[np.int64]) -> NDArray[np.float64]:
+    if isinstance(channels[0], Encoder):
+        return channels[0].scaled(raw)  # a counter task has one channel
+    return readings([channel for channel in channels if isinstance(channel, AnalogIn)], raw)
 
 
 def _scalar(device: NiDaqDevice, request: Any, participant: Participant, response: type, *, scaled: bool) -> Any:
     task = _task(device, request)
-    kind = AnalogIn if "Analog" in response.__name__ else Encoder
-    channels = cast("list[AnalogIn | Encoder]", task.of(kind))
+    channels = _inputs(task, response)
     if len(channels) != 1:
         raise task.error(Code.READ_TYPE, "a scalar read needs a task of one channel")
     reading = device.read(task, participant, 1, request.timeout)
     if reading.status < 0:
         raise task.error(Code(reading.status), samples_read=0)
-    raw = reading.data[0]
-    return response(value=float(channels[0].scaled(raw)[0]) if scaled else int(raw[0]) & 0xFFFFFFFF)
+    raw = reading.data
+    return response(value=float(_scaled(channels, raw)[0, 0]) if scaled else int(raw[0, 0]) & 0xFFFFFFFF)
 
 
 def _levels(device: NiDaqDevice, task: Task) -> list[list[bool]]:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.twin.devices.nidaqmx_channels import AnalogIn, AnalogOut, Channel, DigitalLines, Encoder
+from bench.twin.devices.nidaqmx_channels import AnalogIn, AnalogOut, Channel, DigitalLines, Encoder, digitise
 from bench.twin.devices.nidaqmx_clock import SampleClock
 from bench.twin.devices.nidaqmx_values import Code, DaqmxError, Kind, Mode
 from bench.twin.interfaces import Participant, SignalBus, World
@@ -50,7 +50,7 @@ class Timing:
 class Reading:
     """What one read brought: ``data`` (n_channels, n_samples) raw integers, fewer samples than asked on time-out."""
 
-    data: list[NDArray[np.int64]]
+    data: NDArray[np.int64]
     samples: int
     status: int = 0
 
@@ -213,17 +213,11 @@ class Task:
         self.world.park(participant, until_ns=min(times) if times else None, ready=ready)
 
     def _reading(self, spans: list[tuple[int, int, int]], samples: int) -> Reading:
-        data: list[NDArray[np.int64]] = []
-        for channel in self.channels:
-            if samples == 0:
-                data.append(np.empty(0, np.int64))
-            elif isinstance(channel, AnalogIn):
-                data.append(channel.codes(self.bus, spans))
-            elif isinstance(channel, Encoder):
-                data.append(channel.raw(self.bus, spans))
-            else:
-                raise self.error(Code.READ_TYPE)
-        return Reading(data, samples)
+        if samples == 0:
+            return Reading(np.empty((len(self.channels), 0), np.int64), 0)
+        if self.kind is Kind.CI:
+            return Reading(np.array([channel.raw(self.bus, spans) for channel in self.of(Encoder)]), samples)
+        return Reading(digitise(self.of(AnalogIn), self.bus, spans), samples)
 
     # -- writing and digital ------------------------------------------------------------------------------------------
 

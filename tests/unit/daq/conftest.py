@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bench.twin.devices.nidaqmx import NiDaqDevice
+from bench.twin.devices.nidaqmx_channels import AnalogIn, Encoder, readings
 from bench.twin.devices.nidaqmx_create import Settings
 from bench.twin.devices.nidaqmx_task import Task
 from bench.twin.devices.nidaqmx_values import Mode
@@ -77,7 +78,9 @@ class Lab:
     def read(self, task: Task, samples: int, timeout_s: float = 10.0) -> list[Any]:
         reading = self.device.read(task, self.me, samples, timeout_s)
         assert reading.status == 0
-        return [c.scaled(raw) for c, raw in zip(task.channels, reading.data, strict=True)]  # type: ignore[attr-defined]
+        if isinstance(task.channels[0], Encoder):
+            return [task.channels[0].scaled(reading.data[0])]
+        return list(readings(task.of(AnalogIn), reading.data))
 
 
 @pytest.fixture
