@@ -71,6 +71,13 @@ def test_blocks_of_any_size_follow_each_other_without_a_gap(daq: NiDaq) -> None:
         first += size
 
 
+def test_a_block_may_be_larger_than_grpcs_own_limit(daq: NiDaq) -> None:
+    run = daq.acquisition(SIX, [], 10_000)
+    run.start()
+    block = run.read(100_000, timeout_s=20.0)  # 4.8 MB
+    assert np.array_equal(codes(block.analog)[:, 5], np.arange(100_000) % 32768)
+
+
 def test_a_block_stays_what_it_was_when_the_next_is_read(daq: NiDaq) -> None:
     run = daq.acquisition(SIX, [SCALE], 10_000)
     run.start()
