@@ -20,6 +20,7 @@ def _empty() -> slice:
 SEGMENTS = ("baseline", "rise", "hold", "unload", "residual")
 FEWEST_RISE_SAMPLES = 8
 FLAT_TOP_SAMPLES = 5
+SLOWING_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -182,11 +183,16 @@ def check_monotone(press: Press, first: int, noise_N: float, *, tolerance: float
     ------
     Refused
         ``loading_not_monotone``; the depth must not go back either.
+
+    Notes
+    -----
+    The last twentieth of the depth is left out: there the stage slows down and tissue relaxes faster than it loads.
     """
-    stop = press.peak + 1 if press.peak < press.rise.stop else press.rise.stop
-    force, position = press.force_N[first:stop], press.position_mm[first : press.rise.stop]
-    if len(force) < 2:
+    position = press.position_mm[first : press.rise.stop]
+    if len(position) < 2:
         return
+    nearly = position[0] + (1.0 - SLOWING_SHARE) * (position.max() - position[0])
+    force = press.force_N[first : press.rise.stop][: int(np.argmax(position >= nearly)) + 1]
     drops = np.maximum.accumulate(force) - force
     allowed = max(tolerance * float(np.ptp(force)), 6.0 * noise_N)
     worst = int(np.argmax(drops))

@@ -66,20 +66,32 @@ def convolve(step: float | Floats, signal: Floats, tau_s: float) -> Floats:
     return _recurse(decay, drive)
 
 
-def convolve_with_derivative(step: float | Floats, signal: Floats, tau_s: float) -> tuple[Floats, Floats]:
-    """Return :func:`convolve` and its derivative by the relaxation time [unit of the signal / s]."""
+def convolve_with_derivative(step: float | Floats, signals: Floats, tau_s: float) -> tuple[Floats, Floats]:
+    """Return :func:`convolve` of several signals, and of the first its derivative by the relaxation time.
+
+    Parameters
+    ----------
+    step : float or (n - 1,) float64
+        What :func:`time_step` returned [s].
+    signals : (k, n) float64
+    tau_s : float
+
+    Returns
+    -------
+    responses : (k, n) float64
+    derivative : (n,) float64
+        Of the first response [its unit / s], by a second pass of the differentiated recursion.
+    """
     decay = np.exp(-np.asarray(step) / tau_s)
-    increments = np.diff(signal)
-    drive = np.empty_like(signal)
-    drive[..., 0] = signal[..., 0]
-    np.multiply(increments, tau_s / step * (1.0 - decay), out=drive[..., 1:])
-    response = _recurse(decay, drive)
-    decay_slope = decay * step / tau_s**2
-    gain_slope = (1.0 - decay) / step - decay / tau_s
-    drive[..., 0] = 0.0
-    np.multiply(response[..., :-1], decay_slope, out=drive[..., 1:])
-    drive[..., 1:] += gain_slope * increments
-    return response, _recurse(decay, drive)
+    increments = np.diff(signals)
+    drive = np.empty_like(signals)
+    drive[:, 0] = signals[:, 0]
+    np.multiply(increments, tau_s / step * (1.0 - decay), out=drive[:, 1:])
+    responses = _recurse(decay, drive)
+    change = np.zeros(signals.shape[1])
+    np.multiply(responses[0, :-1], decay * step / tau_s**2, out=change[1:])
+    change[1:] += ((1.0 - decay) / step - decay / tau_s) * increments[0]
+    return responses, _recurse(decay, change)
 
 
 def _recurse(decay: Floats, drive: Floats) -> Floats:

@@ -79,11 +79,11 @@ def response_with_derivatives(
     derivatives = np.empty((len(shape) + 1, len(depth)))
     total = (1.0 - sum(shape[1::2])) * rows
     for i, (share, tau) in enumerate(zip(shape[1::2], shape[2::2], strict=True)):
-        relaxed, by_tau = convolve_with_derivative(path.step, rows[0], float(tau))
-        total[0] += share * relaxed
-        total[1:] += share * convolve(path.step, rows[1:], float(tau))
-        derivatives[1 + 2 * i] = relaxed - rows[0]
-        derivatives[2 + 2 * i] = share * by_tau
+        relaxed, by_tau = convolve_with_derivative(path.step, rows, float(tau))
+        np.subtract(relaxed[0], rows[0], out=derivatives[1 + 2 * i])
+        np.multiply(by_tau, share, out=derivatives[2 + 2 * i])
+        relaxed *= share
+        total += relaxed
     derivatives[0], derivatives[-1] = total[1], total[2]
     cut = ~inside | (total[0] < 0.0)
     if cut[first:].any():

@@ -92,7 +92,8 @@ def test_the_derivative_by_the_relaxation_time_is_that_of_the_recursion(uniform)
     if not uniform:
         time_s = np.delete(time_s, [7, 50, 51, 300])
     step, signal = prony.time_step(time_s), np.minimum(time_s, 1.5) ** 1.4
-    _, slope = prony.convolve_with_derivative(step, signal, 0.8)
+    responses, slope = prony.convolve_with_derivative(step, np.stack([signal, 2.0 * signal]), 0.8)
+    np.testing.assert_allclose(responses[1], 2.0 * prony.convolve(step, signal, 0.8), atol=1e-12)
     numeric = (prony.convolve(step, signal, 0.8 + 1e-5) - prony.convolve(step, signal, 0.8 - 1e-5)) / 2e-5
     np.testing.assert_allclose(slope, numeric, atol=1e-8)
 
