@@ -288,7 +288,17 @@ def test_a_station_that_does_not_open_is_tried_once(lab: pytest.Pytester, monkey
     lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(perform): perform('indentation')")
     result = lab.runpytest()
     result.assert_outcomes(errors=2)
-    result.stdout.fnmatch_lines(["*stage: the stage is gone. Plug it in*", "*the station could not be opened*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at call of test_a*",
+            "*test_*.py:1:  def test_a(perform): perform('indentation')",
+            "stage: the stage is gone. Plug it in",
+            "the bench is at fault, not the device under test*-vv shows where in the bench*",
+            "*the station could not be opened*nothing is driven any more*Put it right and start a new session",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*session.py*")
+    lab.runpytest("-vv").stdout.fnmatch_lines(["*session.py*"])
 
 
 def test_after_a_safety_stop_nothing_is_driven(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
