@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from bench.errors import DaqDeviceError, InstrumentDisconnected, InstrumentTimeo
 from bench.instruments.nidaqmx import NiDaq
 from bench.instruments.nidaqmx_errors import DaqDisconnected, translate
 from bench.instruments.protocols import LinearEncoder, VoltageInput
+from bench.twin.process import start_twin
 
 SIX = [VoltageInput(f"ai{k}") for k in range(6)]
 SCALE = LinearEncoder("ctr0", distance_per_pulse_mm=0.004)
@@ -122,6 +126,21 @@ def test_a_frozen_server_is_given_up_at_the_deadline(held: NiDaq, daq_lab: Any, 
     }[moment]
     with daq_lab.world.lock, pytest.raises(InstrumentTimeout, match=r"did not answer before the deadline"):
         action()  # every handler of the server waits for the lock
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes cannot be stopped here")
+def test_a_stopped_server_process_is_given_up_and_found_again(repository: Path) -> None:
+    with start_twin(repository / "profiles" / "rigs" / "indenter.toml") as twin:
+        daq = NiDaq("Dev1", server=twin.grpc_address, rpc_deadline_s=0.5)
+        enable = daq.digital_output("port0/line1")
+        os.kill(twin.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(InstrumentTimeout, match=r"did not answer before the deadline"):
+                enable.write(False)
+        finally:
+            os.kill(twin.pid, signal.SIGCONT)
+        enable.write(False)
+        daq.close()
 
 
 def test_a_server_that_accepts_and_says_nothing_is_given_up_too() -> None:
