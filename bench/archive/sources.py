@@ -96,7 +96,7 @@ def _csv(path: Path, mapping: ImportMapping) -> Iterator[Table]:
     except csv.Error as error:
         raise ArchiveError(f"not a table ({error})", where=str(path), remedy="Check the delimiter") from error
     header = rows[layout.header_row - 1] if layout.header_row and len(rows) >= layout.header_row else []
-    if len(header) == 1 and len(mapping.columns) > 1:
+    if len(header) == 1 and len(mapping.columns) + (mapping.time.source is not None) > 1:
         others = [mark for mark in ";\t,|" if mark != layout.delimiter and mark in header[0]]
         if others:
             raise ArchiveError(
