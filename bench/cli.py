@@ -27,8 +27,8 @@ _ARCHIVED = "acceptance/"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``bench`` with ``arguments`` (the command line's unless given) and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["twin"] and given[1:2] not in (["-h"], ["--help"]):
-        # The twin's process reads its own options; it is also started without this command.
+    if given[:1] == ["twin"]:
+        # The twin's process reads its own options, --help too; it is also started without this command.
         return _guarded(lambda: _twin(given[1:]))
     options = _parser().parse_args(given)
     return _guarded(lambda: options.run(options))
@@ -75,9 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("path", nargs="+", type=Path, help="profile (.toml) or folder of profiles")
     check.set_defaults(run=_check)
 
-    commands.add_parser(
-        "twin", help="run the simulated lab of a rig as a server; see bench twin RIG --help", add_help=False
-    )
+    commands.add_parser("twin", help="run the simulated lab of a rig as a server; see bench twin --help")
 
     importer = commands.add_parser("import", help="turn foreign measurements into archives by a mapping file")
     importer.add_argument("mapping", help="import mapping: a name in profiles/imports/ or a path")

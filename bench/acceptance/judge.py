@@ -193,10 +193,13 @@ def _explanation(rows: Sequence[Row], evidence: Evidence) -> str:
     row = next((row for row in rows if row.outcome == outcome), None)
     if row is None or outcome == Outcome.PASS:
         return ""
-    if outcome == Outcome.ERROR:
-        return f"the bench could not judge {row.id}: {row.detail}"
-    if outcome == Outcome.NOT_RUN:
-        return f"nothing to judge for {row.id}: {row.detail}"
+    if outcome in (Outcome.ERROR, Outcome.NOT_RUN):
+        reasons: dict[str, list[str]] = {}
+        for bad in rows:
+            if bad.outcome == outcome:
+                reasons.setdefault(bad.detail, []).append(bad.id)
+        what = "the bench could not judge" if outcome == Outcome.ERROR else "nothing to judge for"
+        return "; ".join(f"{what} {', '.join(names)}: {reason}" for reason, names in reasons.items())
     if outcome == Outcome.MARGINAL:
         return f"{row.id}: {explain_margin(row.budget)}"
     predicted = next((r for r in rows if r.outcome == Outcome.FAIL and METRICS[r.metric].predicts), None)

@@ -51,7 +51,7 @@ class Row:
 
     def __str__(self) -> str:
         if not math.isfinite(self.value):
-            return f"{self.id}: {self.outcome} ({self.detail})"
+            return f"{self.id}: {self.outcome}, no value"
         value = f"{self.value:.3g} ± {self.expanded_uncertainty:.2g} {self.unit}"
         return f"{self.id}: {value}, limit {self.limit:g} {self.unit}: {self.outcome}"
 

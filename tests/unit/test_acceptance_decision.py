@@ -144,4 +144,4 @@ def test_a_foreign_record_is_refused() -> None:
 def test_a_row_reads_as_a_line() -> None:
     judged, missing = verdict().rows
     assert str(judged) == "peak: 4 ± 1 %, limit 10 %: PASS"
-    assert str(missing) == "slope: ERROR (saturated)"
+    assert str(missing) == "slope: ERROR, no value"

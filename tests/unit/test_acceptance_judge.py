@@ -277,7 +277,7 @@ def test_a_failure_names_the_exponent_and_admits_when_nothing_fits(
         evidence = Evidence(run, criteria().analysis)
         text = explain_failure(evidence.comparison(4, "other_replicates"), evidence.presses[4])
     assert text.startswith("exponent of the force-depth law explains most")
-    wavy = archive(scaled(1, 1, 1, 1), change=lambda force: force * (1 + 0.4 * (force > 1.2) - 0.4 * (force > 2.0)))
+    wavy = archive(scaled(1, 1, 1, 1), change=lambda force: force + 0.2 * np.sin(4 * force))
     with Run.open(wavy) as run:
         evidence = Evidence(run, criteria().analysis)
         text = explain_failure(evidence.comparison(0, "other_replicates"), evidence.presses[0])

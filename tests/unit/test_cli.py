@@ -252,3 +252,13 @@ def test_help_and_version_are_light() -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         assert "bench" in done.stdout
+
+
+def test_twin_hands_its_options_on_and_says_which_rigs_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["twin", "--help"])
+    assert exit_.value.code == 0
+    assert "--real-time" in capsys.readouterr().out
+    assert main(["twin", "indentor"]) == 2
+    shown = capsys.readouterr()
+    assert "indenter" in shown.out + shown.err
