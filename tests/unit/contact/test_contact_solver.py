@@ -71,6 +71,18 @@ def test_far_starts_end_in_the_same_valley(press, start_tau):
     assert square == pytest.approx(best[1], rel=1e-6)
 
 
+def test_terms_are_numbered_by_their_times(press):
+    problem = problem_of(press, "qlv2", **TISSUE)
+    vector, square = solve.solve(problem)
+    assert vector[2] < vector[4]
+    shape = problem.shape(vector)
+    swapped = vector.copy()
+    swapped[[2, 4]] = vector[[4, 2]]
+    swapped[1], swapped[3] = shape[3], shape[1] / (1.0 - shape[3])
+    assert float(np.sum(problem.residual(swapped) ** 2)) == pytest.approx(square)
+    np.testing.assert_allclose(solve._faster_first(problem, swapped), vector, rtol=1e-9)
+
+
 def test_a_bound_holds_and_the_rest_still_finds_its_optimum(press):
     """A curve steeper than any exponent allowed: the exponent sits at its bound, the scale at its best for that."""
     problem = problem_of(press, "power_law", n=12.0, F_ref=0.1, noise_N=1e-3, free=False, method="threshold_5sigma")
