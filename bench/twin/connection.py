@@ -6,8 +6,7 @@ import contextlib
 import json
 import os
 import socket
-import threading
-from collections.abc import Callable
+import time
 
 from bench.errors import TwinError
 from bench.twin.frames import HEADER, VERSION, Op, Status
@@ -15,6 +14,9 @@ from bench.twin.frames import HEADER, VERSION, Op, Status
 FREE_ANSWER_LIMIT = 5000
 """Questions a connection answers from memory without world time moving; more is a loop that never ends."""
 CONNECT_WALL_S = 10.0
+ANSWER_WALL_S = 180.0
+"""Wall time after which a twin that says nothing is given up, beyond what was asked to be waited for in real time."""
+_SLICE_S = 0.5
 
 
 class PortUnplugged(Exception):
@@ -50,8 +52,11 @@ class Connection:
         self.fresh = False
         self.free_answers = 0
         self._caches = False
-        self._lock = threading.Lock()
-        self._before_leaving: list[Callable[[], None]] = []
+        self.real_time = False
+        self._number = 0  # of the latest request, modulo 256; its reply bears it
+        self._kept: dict[int, bytes] = {}  # replies to requests that a signal handler's own request overtook
+        self._given_up: set[int] = set()
+        self._data = b""
         try:
             self._socket = socket.create_connection((host, int(port)), timeout=CONNECT_WALL_S)
         except OSError as error:
@@ -60,7 +65,7 @@ class Connection:
                 where=f"twin link {address}",
                 remedy="check that it runs (`bench twin RIG`)",
             ) from error
-        self._socket.settimeout(None)
+        self._socket.settimeout(_SLICE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._send_all = self._socket.sendall
         self._receive = self._socket.recv
@@ -73,7 +78,7 @@ class Connection:
         self.sent = 0
         answer = json.loads(payload)
         self.member: int = answer["member"]
-        self.real_time: bool = answer["real_time"]
+        self.real_time = bool(answer["real_time"])
         self.tick_ns: int = answer["tick_ns"]
         self._caches = self.fresh = role == "participant" and not self.real_time
 
@@ -101,24 +106,59 @@ class Connection:
         PortUnplugged, PortInUse, NoSuchPort
             What a serial port's user must be told in pyserial's words.
         """
+        number = self._number = (self._number + 1) & 0xFF
+        self._given_up.discard(number)
         self.send(op, device, count, time_ns, payload)
         try:
-            data = self._receive(65536)
-            while len(data) < 16 or len(data) < 16 + HEADER.unpack_from(data)[0]:
-                more = self._receive(1 << 20)
-                if not more:
-                    raise ConnectionError("it closed the connection")
-                data += more
-        except OSError as error:
-            raise self._gone(error) from error
-        _, status, _, number, now = HEADER.unpack_from(data)
+            data = self._reply(number, time_ns)
+        except BaseException:  # a signal handler raised: the reply is still to come, and nobody will want it
+            self._given_up.add(number)
+            raise
+        _, status, _, answer, now = HEADER.unpack_from(data)
         if now != self.now_ns:
             self.now_ns = now
             self.free_answers = 0
         self.fresh = self._caches
         if status > Status.BINARY:
             _raise(status, data[16:], self.address)
-        return status, number, data[16:]
+        return status, answer, data[16:]
+
+    def _reply(self, number: int, time_ns: int) -> bytes:
+        """Return the reply that bears ``number``; others belong to requests that were given up or overtaken.
+
+        A signal handler may make a request while this one waits. It then reads this one's reply too and keeps it, which
+        is noticed here after a slice of silence.
+        """
+        deadline: float | None = None
+        while True:
+            data = self._data
+            if len(data) >= 16:
+                length, _, bears, _, _ = HEADER.unpack_from(data)
+                size = 16 + length
+                if len(data) >= size:
+                    self._data = data[size:]
+                    if bears == number:
+                        return data if len(data) == size else data[:size]
+                    if bears in self._given_up:
+                        self._given_up.discard(bears)
+                    else:
+                        self._kept[bears] = data[:size]
+                    continue
+            try:
+                more = self._receive(1 << 20 if data else 65536)
+                if not more:
+                    raise ConnectionError("it closed the connection")
+                self._data = self._data + more if self._data else more
+            except TimeoutError:
+                if number in self._kept:
+                    return self._kept.pop(number)
+                if deadline is None:
+                    asked = max(0, time_ns if time_ns < self.now_ns else time_ns - self.now_ns) * 1e-9
+                    deadline = time.monotonic() + ANSWER_WALL_S + (asked if self.real_time else 0.0)
+                elif time.monotonic() > deadline:
+                    raise self._gone(TimeoutError("it has not answered for minutes")) from None
+            except OSError as error:
+                raise self._gone(error) from error
 
     def count_free(self, what: str) -> None:
         """Count an answer given from memory."""

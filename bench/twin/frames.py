@@ -1,7 +1,8 @@
 """The link's frames: sixteen bytes of header each way, then a payload.
 
 To the twin:   payload length u32, operation u8, device u8, count u16, time i64.
-From the twin: payload length u32, status u8, flags u8, count u16, world time i64.
+From the twin: payload length u32, status u8, number u8, count u16, world time i64; the number counts the replies on
+this connection, so that a client whose wait was cut short by a signal knows which reply is whose.
 Little-endian. ``WRITE``, ``RESET_INPUT``, ``SIGNAL`` and ``BEAT`` have no reply, everything else has one.
 """
 

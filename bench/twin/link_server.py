@@ -7,6 +7,7 @@ it. A connection is a participant (time waits for it), a passive control connect
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 from collections import Counter
@@ -72,6 +73,7 @@ class _Connection:
         self.role = ""
         self.pid: int | None = None
         self.left = False
+        self.replies = 1  # modulo 256; the greeting's is the first
         self.opened: set[int] = set()
         self._handlers: dict[int, Callable[[int, int, int, bytes], tuple[int, int, bytes] | None]] = {
             Op.READ: self._read,
@@ -156,8 +158,9 @@ class _Connection:
             now = world.now_ns
         if answer is None or op in (Op.WRITE, Op.RESET_INPUT, Op.SIGNAL, Op.BEAT):
             return None  # what went wrong with these shows in the next reply
+        self.replies = (self.replies + 1) & 0xFF
         status, number, data = answer
-        return HEADER.pack(len(data), status, 0, number, now) + data
+        return HEADER.pack(len(data), status, self.replies, number, now) + data
 
     def _hello(self, payload: bytes) -> bytes:
         """Register the connection. A participant gets its answer when it is its turn."""
@@ -187,7 +190,11 @@ class _Connection:
             except TwinError as error:
                 status, data, self.left = Status.FAULT, _text(error), not self.role
             now = world.now_ns
-        return HEADER.pack(len(data), status, 0, 0, now) + data
+        return HEADER.pack(len(data), status, self.replies, 0, now) + data
+
+    def _called_again(self) -> bool:
+        """Real time: the client has sent something (or is gone) while it is parked: it gave up waiting."""
+        return bool(select.select([self.sock], [], [], 0.0)[0])
 
     def _gone(self, why: str) -> None:
         with self.world.lock:
@@ -215,7 +222,7 @@ class _Connection:
         inbox = wire.inbox
         if len(inbox) < count and time_ns != 0:
             until = None if time_ns == FOREVER else self.world.now_ns + time_ns
-            self.world.park(self.member, until_ns=until, ready=lambda: len(inbox) >= count or wire.unplugged)
+            self._park(until, lambda: len(inbox) >= count or wire.unplugged)
         else:
             self.world.free_call(self.member, "a read of what was there")
         if wire.unplugged:
@@ -238,8 +245,19 @@ class _Connection:
         self._wire(device).inbox.clear()
 
     def _sleep(self, device: int, count: int, time_ns: int, payload: bytes) -> tuple[int, int, bytes]:
-        self.world.park(self.member, until_ns=time_ns)
+        self._park(time_ns, None)
         return Status.OK, 0, b""
+
+    def _park(self, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
+        if self.world.real_time:
+            wanted = ready
+            self.world.park(
+                self.member,
+                until_ns=until_ns,
+                ready=lambda: (wanted is not None and wanted()) or self._called_again(),
+            )
+            return wanted is not None and wanted()
+        return self.world.park(self.member, until_ns=until_ns, ready=ready)
 
     def _now(self, device: int, count: int, time_ns: int, payload: bytes) -> tuple[int, int, bytes]:
         self.world.free_call(self.member, "now")
@@ -275,7 +293,7 @@ class _Connection:
 
     def _wait(self, device: int, count: int, time_ns: int, payload: bytes) -> tuple[int, int, bytes]:
         name, signals = payload.decode(), self.server.signals
-        came = self.world.park(self.member, until_ns=time_ns, ready=lambda: signals[name] > 0)
+        came = self._park(time_ns, lambda: signals[name] > 0)
         if came:
             signals[name] -= 1
         return Status.OK, int(came), b""

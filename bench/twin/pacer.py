@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench.twin.world import SimWorld
 
-LONGEST_NAP_NS = 500_000_000
+LONGEST_NAP_NS = 20_000_000
+"""A parked client that is interrupted and calls again is noticed after this at the latest."""
 
 
 class Pacer:

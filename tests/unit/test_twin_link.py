@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 import socket
 import threading
 import time
@@ -42,12 +43,13 @@ class Echo:
 
 
 class Twin:
-    def __init__(self) -> None:
-        self.world = SimWorld()
+    def __init__(self, *, real_time: bool = False) -> None:
+        self.world = SimWorld(real_time=real_time)
         self.device = Echo()
         self.wire = Wire(self.world, self.device)
         self.server = LinkServer(self.world, {"echo": self.wire}, self.control)
         self.server.start()
+        self.world.start()
         self.requests: list[dict[str, object]] = []
 
     def control(self, request: dict[str, object]) -> dict[str, object]:
@@ -370,3 +372,77 @@ def test_no_twin_is_said_so() -> None:
         free = server.getsockname()[1]
     with pytest.raises(TwinError, match="no twin answers"):
         Link.connect(f"127.0.0.1:{free}")
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_a_wait_cut_short_by_a_signal_leaves_the_link_in_order(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    """Somebody else keeps time from moving, so the read waits in wall time and a signal handler can raise in it."""
+    other = twin.world.register("keeps time")
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        port.write(b"one\n")
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Interrupted):
+            port.read_until(b"\n")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    twin.world.leave(other)
+    sleep(link.clock, 0.01)  # its reply comes after the one nobody wanted
+    assert link.clock.now_ns() >= 10_000_000
+    port.write(b"two\n")
+    assert port.read_until(b"\n") == b"two\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_a_signal_handler_may_use_the_link_while_its_thread_waits_on_it(
+    twin: Twin, link: Link, port: serial.SerialBase
+) -> None:
+    other = twin.world.register("keeps time")
+    handled: list[bytes] = []
+
+    def make_safe(*_: object) -> None:
+        twin.world.leave(other)
+        port.write(b"stop\n")
+        handled.append(port.read_until(b"\n"))
+
+    before = signal.signal(signal.SIGALRM, make_safe)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        sleep(link.clock, 0.001)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert handled == [b"stop\n"]
+    assert link.clock.now_ns() >= 1_000_000
+    port.write(b"two\n")
+    assert port.read_until(b"\n") == b"two\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+def test_in_real_time_a_long_sleep_can_be_cut_short_to_stop_the_rig() -> None:
+    twin = Twin(real_time=True)
+    link = Link.connect(twin.server.address)
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with serial.serial_for_url(link.url("echo"), baudrate=BAUD, timeout=5.0) as port:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupted):
+                sleep(link.clock, 3600.0)
+            port.write(b"stop\n")
+            assert port.read_until(b"\n") == b"stop\n"  # and not in an hour
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        link.close()
+        twin.world.close()
+        twin.server.close()

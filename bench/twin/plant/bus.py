@@ -29,6 +29,7 @@ class RigBus:
 
     def __init__(self, world: World, truth: RigTruth, plant: Indenter, sensor: ForceSensorPlant) -> None:
         wiring = truth.wiring
+        self._terminals: dict[str, str] = {}
         self._world = world
         self._truth = truth
         self._plant = plant
@@ -51,8 +52,11 @@ class RigBus:
 
     def terminal(self, name: str) -> str:
         """Strip the device or module: ``Dev1/port0/line0`` → ``port0/line0``."""
-        match = _TERMINAL.search(name.lower())
-        return match.group(0) if match else name
+        known = self._terminals.get(name)
+        if known is None:
+            match = _TERMINAL.search(name.lower())
+            known = self._terminals[name] = match.group(0) if match else name
+        return known
 
     def _list_channels(self) -> dict[str, str]:
         wiring = self._truth.wiring

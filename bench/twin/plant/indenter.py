@@ -57,26 +57,31 @@ class Indenter:
     # -- what the controller sees -------------------------------------------------------------------------------------
 
     def position_mm(self) -> float:
-        self.catch_up()
+        self._meet_stalls()
         return self.motion.motor(self.world.now_ns) - self._zero_mm
 
     def setpoint_mm(self) -> float:
-        self.catch_up()
+        self._meet_stalls()
         return self.motion.setpoint(self.world.now_ns) - self._zero_mm
 
     def velocity_mm_s(self) -> float:
-        self.catch_up()
+        self._meet_stalls()
         return self.motion.motor_speed(self.world.now_ns)
 
     def is_moving(self) -> bool:
-        self.catch_up()
+        self._meet_stalls()
         return self.motion.moving(self.world.now_ns)
 
     def fault(self) -> str | None:
         if not self.powered:
             return "unpowered"
-        self.catch_up()
+        self._meet_stalls()
         return "stalled" if self._stalled else None
+
+    def _meet_stalls(self) -> None:
+        """Catch up when the motion could have been cut short; a stage that has stood since the last tick is known."""
+        if self.motion.end_ns > (self._next_tick - 1) * self.tick_ns:
+            self.catch_up()
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
