@@ -79,6 +79,7 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
         archive_digest=run.digest,
         simulated=run.simulated,
         software_version=bench.__version__,
+        criteria_archived=criteria.source.text in run.texts.values(),
         analysis=evidence.record(),
     )
 

@@ -58,7 +58,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of one archived run. Depends on the archive and the criteria alone: it carries no time stamp."""
+    """The judgement of one archived run. Depends on the archive and the criteria alone: it carries no time stamp.
+
+    ``criteria_archived`` says whether these very criteria were stored with the run, and so were fixed before it.
+    """
 
     outcome: Outcome
     rows: tuple[Row, ...]
@@ -70,6 +73,7 @@ class Verdict:
     archive_digest: str
     simulated: bool
     software_version: str
+    criteria_archived: bool = False
     analysis: Mapping[str, Any] = field(default_factory=dict)
 
     def to_record(self) -> dict[str, Any]:

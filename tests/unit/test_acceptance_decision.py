@@ -122,7 +122,7 @@ def verdict() -> Verdict:
     missing = Row("slope", "rise_slope_deviation", NAN, NAN, 15.0, "%", Outcome.ERROR, "saturated")
     return Verdict(
         Outcome.ERROR, (judged, missing), "the bench could not judge slope: saturated", "contact_model", "1", "ab" * 32,
-        "run.h5", "cd" * 32, True, "0.1.0", {"model": "qlv2"},
+        "run.h5", "cd" * 32, True, "0.1.0", True, {"model": "qlv2"},
     )  # fmt: skip
 
 

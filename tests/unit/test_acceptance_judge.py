@@ -506,6 +506,10 @@ def test_a_record_says_by_what_it_was_judged(
     assert (record["criteria_name"], record["criteria_version"]) == ("contact_model", "1")
     assert (record["simulated"], record["stamp"]) == (True, "SIMULATED")
     assert record["software_version"]
+    assert record["criteria_archived"] is False
+    with_them = archive(scaled(*GOOD), texts={"acceptance/criteria.toml": profile.source.text})
+    assert judge_run(with_them, profile).criteria_archived is True
+    assert judge_run(with_them, criteria(('limit = "10 %"', 'limit = "11 %"'))).criteria_archived is False
     assert record["analysis"]["model"] == "power_law"
     assert len(record["analysis"]["fits"]) == 5
     for row, criterion in zip(record["rows"], profile.criteria, strict=True):

@@ -132,7 +132,7 @@ def test_a_pass_is_archived_judged_and_shown_as_simulated(lab: pytest.Pytester) 
     [
         ("FAIL", {"failed": 1}, "*contact_model FAIL (SIMULATED)*"),
         ("MARGINAL", {"failed": 1}, "*MARGINAL is not a pass*--accept-marginal*"),
-        ("NOT-RUN", {"failed": 1}, "*nothing was judged, and a missing value never passes*"),
+        ("NOT-RUN", {"failed": 1}, "*not everything was judged, and a missing value never passes*"),
         ("ERROR", {"errors": 1}, "*the bench is at fault, not the device under test*"),
     ],
 )
@@ -408,6 +408,20 @@ def test_results_and_profiles_are_found_from_a_subfolder(lab: pytest.Pytester, m
     assert len(verdict_files(lab)) == 1, "results/ lies beside the ini-file"
     lab.runpytest("--results", "elsewhere").assert_outcomes(passed=1)
     assert len(verdict_files(lab, "tests/elsewhere")) == 1
+
+
+def test_a_bare_path_that_misleads_pytest_is_told(
+    lab: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    lab.makepyfile(PRESS)
+    result = lab.runpytest("--results", str(elsewhere))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*settled in *elsewhere*; write --archive=PATH, --results=DIR*"])
+    lab.runpytest(f"--results={elsewhere}").assert_outcomes(passed=1)
+    assert len(list(elsewhere.glob("*.verdict-*.json"))) == 1
+    lab.runpytest("-c", str(elsewhere / "pytest.ini"), f"--results={elsewhere}").assert_outcomes(passed=1)
 
 
 def test_tests_of_another_rig_are_skipped_with_the_reason(lab: pytest.Pytester) -> None:
