@@ -38,12 +38,22 @@ class TwinControl:
         if own is not None:
             request["after"] = [own.member, own.sent]
         with self._lock:
-            if self._connection is None:
-                self._connection = Connection(self._address, "control", "control")
-            payload = self._connection.request(Op.CONTROL, payload=json.dumps(request).encode())[2]
+            payload = self._opened().request(Op.CONTROL, payload=json.dumps(request).encode())[2]
         if call == "history":
             return payload
         return json.loads(payload)
+
+    def now_ns(self) -> int:
+        """World time [ns], as an observer sees it."""
+        with self._lock:
+            connection = self._opened()
+            connection.request(Op.NOW)
+            return connection.now_ns
+
+    def _opened(self) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self._address, "control", "control")
+        return self._connection
 
     def truth(self, depths_mm: list[float] | None = None, speed_mm_s: float = 2.0) -> dict[str, Any]:
         """The truth of this twin, for tests only.

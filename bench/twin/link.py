@@ -163,14 +163,16 @@ class TwinClock:
         self.simulated = True
 
     def now_ns(self) -> int:
-        """World time [ns].
+        """World time [ns]. A thread that is no participant may ask too: it observes.
 
         Raises
         ------
         TwinError
             When it is asked for ever in a loop that waits for nothing: virtual time would never move.
         """
-        connection = self._link.connection
+        connection = self._link.own_connection
+        if connection is None:
+            return self._link.control.now_ns()
         if connection.fresh:
             connection.count_free("the time")
         else:

@@ -208,6 +208,10 @@ class _Connection:
                 self.world.leave(self.member)
             elif self.role:
                 self.world.leave(self.member)
+            if self.role == "lease":  # threads that were announced and never came
+                for member in [m for m in self.server.expected.values() if m.pid == self.pid]:
+                    del self.server.expected[member.order]
+                    self.world.leave(member)
         self.sock.close()
 
     # -- operations (lock held) ---------------------------------------------------------------------------------------

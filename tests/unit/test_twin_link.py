@@ -52,8 +52,10 @@ class Twin:
         self.world.start()
         self.requests: list[dict[str, object]] = []
 
-    def control(self, request: dict[str, object]) -> dict[str, object]:
+    def control(self, request: dict[str, object]) -> dict[str, object] | bytes:
         self.requests.append(request)
+        if request["call"] == "big":
+            return bytes(1 << 20)
         if request["call"] == "break":
             raise ZeroDivisionError("a defect")
         if request["call"] == "refuse":
@@ -316,11 +318,13 @@ def test_a_thread_that_is_no_participant_is_told_so(link: Link) -> None:
     errors: list[str] = []
 
     def ask() -> None:
+        assert link.clock.now_ns() == 500_000_000  # it may look
         try:
-            link.clock.now_ns()
+            sleep(link.clock, 1.0)
         except TwinError as error:
             errors.append(str(error))
 
+    sleep(link.clock, 0.5)
     thread = threading.Thread(target=ask, name="stray")
     thread.start()
     thread.join(5.0)
@@ -365,6 +369,32 @@ def test_a_frame_in_pieces_is_put_together(twin: Twin) -> None:
             raw.sendall(frame[index : index + 7])
             time.sleep(0.001)
         assert raw.recv(100)[4] == Status.OK
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(twin: Twin, link: Link) -> None:
+    with socket.create_connection(("127.0.0.1", int(twin.server.address.rpartition(":")[2]))) as raw:
+        hello = json.dumps({"version": VERSION, "role": "control", "name": "deaf"}).encode()
+        raw.sendall(HEADER.pack(len(hello), Op.HELLO, 0, 0, 0) + hello)
+        assert raw.recv(1000)[4] == Status.OK
+        request = json.dumps({"call": "big"}).encode()
+        for _ in range(50):  # 50 MiB of replies find no room in any buffer
+            raw.sendall(HEADER.pack(len(request), Op.CONTROL, 0, 0, 0) + request)
+        deadline = time.monotonic() + 10.0
+        while not twin.requests and time.monotonic() < deadline:
+            time.sleep(0.001)
+        for _ in range(100):
+            sleep(link.clock, 0.01)
+        assert link.clock.now_ns() == 1_000_000_000
+        assert len(twin.requests) < 50
+
+
+def test_an_announced_thread_that_never_comes_does_not_outlive_its_process(twin: Twin) -> None:
+    link = Link.connect(twin.server.address)
+    link.connection.request(Op.EXPECT, payload=b"never comes")
+    link.close()
+    again = Link.connect(twin.server.address)
+    sleep(again.clock, 1.0)
+    again.close()
 
 
 def test_no_twin_is_said_so() -> None:

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 _AT_SWITCH_MM = 1e-3
 _SPAN = 20_000  # ticks computed at once
-_WATCH_NS = 50_000_000  # a moving stage is looked at this often, so that a stall is reported without being asked for
+_WATCH_NS = 100_000_000  # a moving stage is looked at this often, so that a stall is reported without being asked for
 
 
 class Indenter:
