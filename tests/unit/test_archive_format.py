@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,3 +132,19 @@ def test_versions_name_the_bench_and_git_state_is_whole_or_absent() -> None:
 
 def test_a_number_json_cannot_hold_becomes_a_text() -> None:
     assert json.dumps(plain({"a": float("nan"), "b": (1, float("-inf"))})) == '{"a": "nan", "b": [1, "-inf"]}'
+
+
+def test_the_format_pages_examples_run_on_an_archive(
+    sealed_run: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Among them a second implementation of the digest, which must agree with ours."""
+    page = (repository / "docs" / "file-format.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "docs/file-format.md", "exec"), {"path": sealed_run})
+    assert "encoder_position (250,) mm length" in capsys.readouterr().out
+    with h5py.File(sealed_run, "r+") as file:
+        file["entry/daq/raw"][3, 0] += 1e-12
+    with pytest.raises(AssertionError, match="not what was sealed"):
+        exec(compile(examples[1], "docs/file-format.md", "exec"), {"path": sealed_run})
