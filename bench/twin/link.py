@@ -12,6 +12,8 @@ thread stay in order. Importing this module makes pyserial know ``twin://HOST:PO
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import threading
 from collections.abc import Callable
@@ -124,15 +126,21 @@ class Link:
         """A connection of its own tells the twin at once when this process dies, and by silence when it hangs."""
         self._lease = Connection(self.address, f"lease of {os.getpid()}", "lease")
         if self._lease.real_time:
+            # The lease begins with the first beat. Importing NI's stubs later would stop every thread of this process
+            # for so long that it would pass for a frozen one.
+            with contextlib.suppress(ImportError):
+                importlib.import_module("nidaqmx._grpc_interpreter")
             threading.Thread(target=self._beat, name="twin-lease", daemon=True).start()
 
     def _beat(self) -> None:
         lease = self._lease
-        while lease is not None and not self._closed.wait(HEARTBEAT_S):
+        while lease is not None:
             try:
                 lease.send(Op.BEAT)
             except TwinError:
                 return  # the next call of a participant says so
+            if self._closed.wait(HEARTBEAT_S):
+                return
 
     def close(self) -> None:
         """Say good-bye for every participant. A process that ends without this counts as lost."""

@@ -89,7 +89,7 @@ class _Connection:
             Op.WAIT: self._wait,
             Op.CONTROL: self._control,
             Op.BYE: self._bye,
-            Op.BEAT: lambda *_: None,
+            Op.BEAT: self._beat,
         }
 
     # -- frames -------------------------------------------------------------------------------------------------------
@@ -181,8 +181,6 @@ class _Connection:
                 elif role in ("control", "lease"):
                     self.member = world.register(hello["name"], passive=True, pid=self.pid)
                     self.role = role
-                    if role == "lease" and world.real_time:
-                        self.sock.settimeout(LEASE_S)
                 else:
                     raise TwinError(f"unknown role {role!r}")
                 answer = {"member": self.member.order, "real_time": world.real_time, "tick_ns": world.tick_ns}
@@ -291,6 +289,9 @@ class _Connection:
         member = self.world.register(payload.decode(), pid=self.pid)
         self.server.expected[member.order] = member
         return Status.OK, member.order, b""
+
+    def _beat(self, device: int, count: int, time_ns: int, payload: bytes) -> None:
+        self.sock.settimeout(LEASE_S)  # from the first beat on
 
     def _signal(self, device: int, count: int, time_ns: int, payload: bytes) -> None:
         self.server.signals[payload.decode()] += 1

@@ -213,14 +213,18 @@ def test_an_orphan_ends_by_itself(repository: Path, preloaded: bool) -> None:
 
 
 @posix
-@pytest.mark.parametrize(("number", "why"), [(signal.SIGKILL, "connection closed"), (signal.SIGSTOP, "silent for")])
+@pytest.mark.parametrize(
+    ("number", "why", "options"),
+    [("SIGKILL", "connection closed", ()), ("SIGSTOP", "silent for", ()), ("SIGKILL", "silent for", ("--fork",))],
+    ids=["killed", "frozen", "killed with a forked child that keeps its sockets"],
+)
 def test_in_real_time_a_dead_or_frozen_runner_is_lost_while_it_sleeps(
-    twin: Callable[..., TwinProcess], number: int, why: str
+    twin: Callable[..., TwinProcess], number: str, why: str, options: tuple[str, ...]
 ) -> None:
     process = twin(real_time=True, linger=True)
-    with runner_of(process, "--real-time") as runner:
+    with runner_of(process, "--real-time", *options) as runner:
         assert process.control.report()["moving"] is True
-        runner.send_signal(number)
+        runner.send_signal(getattr(signal, number))
         wait_for(lambda: process.control.report()["lost"] is not None, "the loss")
     assert why in process.control.report()["lost"]
 

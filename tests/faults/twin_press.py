@@ -1,11 +1,14 @@
-"""A runner for the twin's tests: homes, approaches and presses, reading blocks. Usage: LINK GRPC [--real-time].
+"""A runner for the twin's tests: homes, approaches, presses and reads blocks. LINK GRPC [--real-time [--fork]]
 
-With ``--real-time`` it only homes, starts a slow move and sleeps for a minute. Says ``pressing`` when the tool is down.
+With ``--real-time`` it only starts a slow move and sleeps for a minute; with ``--fork`` as well, a child keeps its
+connections open a while longer than itself. It says ``pressing`` when the tool is on its way down.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from typing import Any
 
 import nidaqmx
@@ -116,6 +119,12 @@ def main() -> None:
     if "--real-time" in sys.argv:
         runner.command("driver enable")
         runner.command("move vel 40000")
+        if "--fork" in sys.argv and os.fork() == 0:
+            parent = os.getppid()
+            while os.getppid() == parent:
+                time.sleep(0.05)
+            time.sleep(5.0)
+            os._exit(0)
         print("pressing", flush=True)
         sleep(runner.link.clock, 60.0)
     else:
