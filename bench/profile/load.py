@@ -78,7 +78,7 @@ def parse_profile(text: str, path: Path) -> tuple[Profile | None, list[Problem]]
     model, problem = _model_for(raw, path)
     if model is None:
         return None, [problem] if problem else []
-    return _validate(model, raw, text, path)
+    return validate(model, raw, text, path)
 
 
 def read_toml(text: str, path: Path) -> tuple[dict[str, Any] | None, list[Problem]]:
@@ -148,9 +148,10 @@ def _model_for(raw: Mapping[str, Any], path: Path) -> tuple[type[Profile] | None
     return None, Problem(path, "procedure", given, f"one of {', '.join(PROCEDURES)}", hint)
 
 
-def _validate(
+def validate(
     model: type[Profile], raw: Mapping[str, Any], text: str, path: Path
 ) -> tuple[Profile | None, list[Problem]]:
+    """Return the ``model`` in the tables ``raw`` of ``text``, or None and every problem it has."""
     valid: dict[Any, Any] = {}
     profile: Profile | None = None
     issues: list[Issue] = []
