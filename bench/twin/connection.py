@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import time
 
@@ -169,6 +170,10 @@ class Connection:
                 where=f"twin link {self.address}",
                 remedy="a loop that waits for nothing never ends in virtual time: sleep in it or read with a timeout",
             )
+
+    def closed_by_peer(self) -> bool:
+        """Whether the twin is gone, for a connection on which no reply is due."""
+        return bool(select.select([self._socket], [], [], 0.0)[0])
 
     def bye(self) -> None:
         """Leave in good order; never raises."""

@@ -29,7 +29,7 @@ from bench.twin.frames import HEARTBEAT_S, Op
 if "bench.twin.urlhandler" not in serial.protocol_handler_packages:
     serial.protocol_handler_packages.append("bench.twin.urlhandler")
 
-_links: dict[str, Link] = {}
+_links: dict[tuple[int, str], Link] = {}  # by process, since a fork must not talk on its parent's sockets
 _links_lock = threading.Lock()
 
 
@@ -51,8 +51,9 @@ class Link:
     def connect(cls, address: str, name: str = "main") -> Link:
         """Return the process's link to ``address``; the first call makes the calling thread a participant."""
         with _links_lock:
-            link = _links.get(address)
-            if link is not None:
+            key = (os.getpid(), address)
+            link = _links.get(key)
+            if link is not None and link._lease is not None and not link._lease.closed_by_peer():
                 return link
             link = cls(address)
             link._open_lease()
@@ -61,7 +62,7 @@ class Link:
             except TwinError:
                 link._close()
                 raise
-            _links[address] = link
+            _links[key] = link
             return link
 
     def url(self, device: str) -> str:
@@ -145,8 +146,8 @@ class Link:
     def close(self) -> None:
         """Say good-bye for every participant. A process that ends without this counts as lost."""
         with _links_lock:
-            if _links.get(self.address) is self:
-                del _links[self.address]
+            for key in [key for key, link in _links.items() if link is self]:
+                del _links[key]
         self._close()
 
     def _close(self) -> None:

@@ -388,6 +388,38 @@ def test_a_client_that_does_not_read_holds_up_nobody(twin: Twin, link: Link) -> 
         assert len(twin.requests) < 50
 
 
+def test_a_link_to_a_twin_that_is_gone_is_not_used_for_the_next_one_on_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # a twin that greets and dies
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+
+        def greet(connections: int) -> list[socket.socket]:
+            made = []
+            for _ in range(connections):
+                made.append(listener.accept()[0])
+                made[-1].recv(1000)
+                hello = json.dumps({"member": 1, "real_time": False, "tick_ns": 1}).encode()
+                made[-1].sendall(HEADER.pack(len(hello), Status.OK, 1, 0, 0) + hello)
+            return made
+
+        def die(made: list[socket.socket]) -> None:
+            for connection in made:
+                connection.close()
+
+        made: list[socket.socket] = []
+        links = []
+        for _ in range(2):
+            thread = threading.Thread(target=lambda: made.extend(greet(2)))
+            thread.start()
+            links.append(Link.connect(address))
+            thread.join(5.0)
+            assert Link.connect(address) is links[-1]
+            die(made)
+            made.clear()
+        assert links[0] is not links[1]
+        for link in links:
+            link.close()
+
+
 def test_an_announced_thread_that_never_comes_does_not_outlive_its_process(twin: Twin) -> None:
     link = Link.connect(twin.server.address)
     link.connection.request(Op.EXPECT, payload=b"never comes")
