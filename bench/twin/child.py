@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
     try:
         lab = _lab(given)
         twin = _Running(lab, given)
-    except (BenchError, OSError) as error:
+    except Exception as error:
+        if not isinstance(error, BenchError | OSError):
+            traceback.print_exc()  # a defect, not a wrong profile or a port in use
         _say({"event": "failed", "kind": type(error).__name__, "error": str(error)})
         return 2
     return twin.run(os.getppid() if parent is None else parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.errors import TwinError
 from bench.profile import RigProfile, TwinProfile
 from bench.twin.devices.nidaqmx import NiDaqDevice
 from bench.twin.devices.nidaqmx_create import Settings
@@ -79,7 +80,7 @@ def build_lab(
         Settings(
             device=rig.daq.device,
             product_type=twin.daq.product,
-            serial_number=int(twin.daq.serial_number, 16),
+            serial_number=_hexadecimal(twin),
             bits=twin.daq.bits,
             noise_v=twin.daq.noise.to("V"),
             noise_mv_v=twin.daq.bridge_noise.to("mV/V"),
@@ -91,3 +92,15 @@ def build_lab(
     for fault in truth.faults:
         faults.schedule(fault.name, fault.start_s, fault.parameters)
     return Lab(world, truth, plant, bus, wires, daq, MetadataGate(world), faults)
+
+
+def _hexadecimal(twin: TwinProfile) -> int:
+    """DAQmx serial numbers are numbers, printed in hexadecimal."""
+    try:
+        return int(twin.daq.serial_number, 16)
+    except ValueError:
+        raise TwinError(
+            f"the DAQ device's serial number {twin.daq.serial_number!r} is not hexadecimal",
+            where=f"{twin.source.path}, daq.serial_number",
+            remedy='give it as DAQmx prints it, e.g. "01F2A3B4"',
+        ) from None

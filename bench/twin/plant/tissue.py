@@ -56,7 +56,7 @@ class Tissue:
         draw = generator(seed, f"specimen/{truth.name}")
         force, exponent, surface = draw.standard_normal(3)
         self.force_ref = truth.force_ref_N * max(0.05, 1.0 + truth.specimen_force_scatter * float(force))
-        self.exponent = max(1.0, truth.exponent + truth.specimen_exponent_scatter * float(exponent))
+        self.exponent = max(1.0, truth.exponent * (1.0 + truth.specimen_exponent_scatter * float(exponent)))
         self.base_surface = truth.surface_mm + truth.specimen_surface_scatter_mm * float(surface)
         terms = [*truth.prony, *([(0.0, 1.0)] * (_TERMS - len(truth.prony)))]
         self._g = tuple(g for g, _ in terms)

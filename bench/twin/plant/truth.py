@@ -37,8 +37,8 @@ class TissueTruth:
     """A specimen: F_e = force_ref (d / depth_ref)^exponent, relaxed by a Prony series, never pulling.
 
     ``prony`` holds (g, tau) pairs with sum(g) < 1: the force right after a step is F_e, after a long hold
-    (1 - sum(g)) F_e. Scatter is the standard deviation of a relative (force) or absolute (surface) normal draw: once
-    per specimen from the seed, once per press for the replicate.
+    (1 - sum(g)) F_e. Scatter is the standard deviation of a normal draw, relative for force and exponent, absolute for
+    the surface: once per specimen from the seed, once per press for the replicate.
     """
 
     name: str = "specimen"
