@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 from pathlib import Path
 
 from bench.errors import ProfileError
@@ -15,7 +16,9 @@ def profiles_root(root: Path | None = None) -> Path:
     if root is not None:
         return root
     here = Path("profiles")
-    return here if here.is_dir() else Path(__file__).resolve().parents[2] / "profiles"
+    checkout = Path(__file__).resolve().parents[2] / "profiles"
+    installed = Path(sysconfig.get_path("data")) / "share" / "forcebench" / "profiles"
+    return next((folder for folder in (here, checkout) if folder.is_dir()), installed)
 
 
 def find_profile(kind_folder: str, name: str | Path, root: Path | None = None) -> Path:

@@ -27,6 +27,7 @@ from bench.profile import (
     load_rig,
     load_specimen,
     load_twin,
+    profiles_root,
 )
 from bench.profile.check import FOLDER_OF
 from bench.profile.criteria import AnalysisProfile, CriteriaProfile, Criterion
@@ -281,3 +282,15 @@ def test_the_example_in_the_package_runs(repository: Path, monkeypatch: pytest.M
     monkeypatch.chdir(repository)
     outcome = doctest.testmod(bench.profile)
     assert (outcome.failed, outcome.attempted) == (0, 3)
+
+
+def test_profiles_come_from_the_installation_where_neither_folder_nor_checkout_has_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "prefix" / "share" / "forcebench" / "profiles"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("bench.profile.find.__file__", str(tmp_path / "site" / "bench" / "profile" / "find.py"))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "prefix"))
+    assert profiles_root() == shipped
+    (tmp_path / "profiles").mkdir()
+    assert profiles_root() == Path("profiles")
