@@ -156,7 +156,7 @@ def run(station: Station, recording: Recording, plan: Plan) -> None:
         _replicate(recording, plan, replicate)
         if replicate is not plan.replicates[-1]:
             recording.text = "letting the specimen recover"
-            recording.still(plan.settle_s)
+            recording.still(plan.settle_s, clear=True)
 
 
 def _replicate(recording: Recording, plan: Plan, replicate: Replicate) -> None:

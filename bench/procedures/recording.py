@@ -200,20 +200,24 @@ class Recording:
         SafetyAbort
             A limit, the e-stop, a signal or a deadline. The block that shows it is already archived.
         """
-        block = self._read(samples or self._block)
-        view = self._convert(block, watched=True)
+        view = self._convert(self._read(samples or self._block), watched=True)
         self._guard()
         self._poll()
         if self._progress is not None:
             self._progress(self.text, min(1.0, self.time_s / self._planned_s))
         return view
 
-    def still(self, seconds: float, *, since_s: float | None = None) -> View:
-        """Record for ``seconds`` [s] from now, or from ``since_s``, and return the blocks read as one."""
+    def still(self, seconds: float, *, since_s: float | None = None, clear: bool = False) -> View:
+        """Record for ``seconds`` [s] from now, or from ``since_s``, and return the blocks read as one.
+
+        ``clear`` says that the tool stands clear of the specimen. Nothing moves and nothing bears a load then, so
+        blocks may be as long as an archived chunk; everything else is looked at as always.
+        """
         end_s = (self.time_s if since_s is None else since_s) + seconds
-        views = [self.block()]
-        while self.time_s < end_s:
-            views.append(self.block())
+        views: list[View] = []
+        while not views or self.time_s < end_s:
+            left = round((end_s - self.time_s) * self.rate_hz)
+            views.append(self.block(min(max(left, self._block), CHUNK_BLOCKS * self._block) if clear else None))
         return View.join(views)
 
     def move(

@@ -146,7 +146,7 @@ def test_the_stage_is_polled_about_ten_times_a_second(run: Run) -> None:
     stage, encoder = run.channel("stage_position"), run.channel("encoder_position")
     steps = np.diff(stage.time_s)
     assert 0.08 < np.median(steps) < 0.12
-    assert steps.max() < 0.5
+    assert steps.max() < 0.6, "while the tool stands clear of the specimen"
     # They differ by how far the axis lags behind its trajectory at the approach speed, not by more.
     off = stage.values - np.interp(stage.time_s, encoder.time_s, encoder.values)
     assert np.abs(off).max() < 10.0 * 0.02
