@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bench.identify.estimate import Source, correlation_time
 from bench.identify.frame import Frame
+from bench.identify.memory import MemoryCheck
 from bench.identify.solve import Problem
 from bench.models.response import Path, response
 
@@ -53,6 +54,7 @@ def sources_of(
     vector: Floats,
     *,
     frame: Frame,
+    memory: MemoryCheck | None = None,
     force_relative_uncertainty: float,
     position_relative_uncertainty: float,
 ) -> Sources:
@@ -62,6 +64,8 @@ def sources_of(
     - ``replicates`` (two presses or more): jackknife over presses; it holds noise, scatter between presses and contact
       points fitted per press alike, with one degree of freedom less than presses (B. Efron and C. Stein, Ann. Stat. 9
       (1981) 586). A press is left out by one Gauss–Newton step.
+    - ``specimen memory`` (when it is worth a note): the answer's response to undoing what the presses before changed,
+      at full size. It is a bias known roughly, so it is neither corrected nor divided by the root of three.
     - ``contact point`` (when it is not fitted), ``force zero``, ``frame stiffness``, ``force calibration``, ``position
       calibration``: the answer's linear response to each, common to all presses.
     """
@@ -91,6 +95,18 @@ def sources_of(
     zeros = [curve.contact.force_zero_uncertainty_N * _ones(curve.weight) for curve in problem.curves]
     columns = _separately(zeros, answer)
     found.append(Source("force zero", columns))
+    if memory is not None:
+        undone = [
+            float(vector[problem.scale_index(i)]) * np.interp(c.time_s[c.fitted], *memory.changes[i]) * c.weight
+            # an estimator answers where the dent is touched; a free contact point has found its own answer
+            + (
+                0.0
+                if problem.free_contact
+                else _moved(problem, vector, i, memory.dents_mm[i] * _ones(c.path.position_mm))
+            )
+            for i, c in enumerate(problem.curves)
+        ]
+        found.append(Source("specimen memory", answer(np.concatenate(undone))[:, None]))
     if not problem.free_contact:
         moved = [_moved(problem, vector, i, -c.contact.standard_uncertainty_mm * _ones(c.path.position_mm))
                  for i, c in enumerate(problem.curves)]  # fmt: skip

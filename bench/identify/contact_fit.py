@@ -24,6 +24,7 @@ from bench.identify.curve import Curve
 from bench.identify.estimate import Estimate, Source, combine, covariance
 from bench.identify.fit_checks import check_bounds, confounded, curves_of, without_idle_terms
 from bench.identify.frame import RIGID, Frame, measured_speed
+from bench.identify.memory import REFUSED, check_memory
 from bench.identify.press import Press, check_same_kind
 from bench.identify.solve import Problem, solve
 from bench.models.contact import LAWS, ShapeParameter, evaluate, ramp_force
@@ -168,6 +169,7 @@ def fit_contact(
     force_relative_uncertainty: float = 0.0,
     position_relative_uncertainty: float = 0.0,
     capacity_N: float | None = None,
+    memory_limit: float = REFUSED,
 ) -> ContactFit:
     """Fit a contact model to presses that share its shape.
 
@@ -195,6 +197,9 @@ def fit_contact(
         Standard uncertainty (k = 1) of the calibrations as a share [1].
     capacity_N : float, optional
         The force sensor's range [N].
+    memory_limit : float
+        Largest share of the force [1] that a press may owe to the presses before it in its record
+        (:func:`~bench.identify.memory.check_memory`); from 1 % on it is noted and counts as uncertainty.
 
     Returns
     -------
@@ -204,7 +209,7 @@ def fit_contact(
     ------
     Refused
         ``non_finite``, ``time_not_increasing``, ``too_few_samples``, ``saturated``, ``no_contact``,
-        ``baseline_too_short``, ``loading_not_monotone``, ``bound_hit`` or ``not_converged``.
+        ``baseline_too_short``, ``loading_not_monotone``, ``bound_hit``, ``not_converged`` or ``not_recovered``.
     """
     if model not in LAWS:
         raise ValueError(f"no contact model {model!r}; there are {', '.join(LAWS)}")
@@ -221,9 +226,25 @@ def fit_contact(
         problem = Problem(model, curves, d_ref, contact == "fit", scale == "per_press")
         vector, square = solve(problem)
         problem, vector, square, dropped = without_idle_terms(problem, vector, square)
-        notes += dropped + check_bounds(problem, vector)
+        memory = check_memory(
+            presses, problem.shape(vector), [problem.contact(vector, i) for i in range(len(curves))],
+            [curve.contact.force_zero_N for curve in curves], d_ref=d_ref, frame=frame,
+        )  # fmt: skip
+        try:
+            notes += dropped + check_bounds(problem, vector)
+        except Refused as refusal:
+            # a law at its bound proves nothing, but memory drives fits there: the bound alone would send one elsewhere
+            if not memory.note():
+                raise
+            raise Refused(
+                f"{refusal.what}; by that law {memory.note()}", reason=refusal.reason, where=refusal.where,
+                remedy=refusal.remedy,
+            ) from refusal  # fmt: skip
+        memory.refuse_beyond(memory_limit)
+        notes += [memory.note()] if memory.note() else []
         sources = budget.sources_of(
-            problem, vector, frame=frame, force_relative_uncertainty=force_relative_uncertainty,
+            problem, vector, frame=frame, memory=memory if memory.note() else None,
+            force_relative_uncertainty=force_relative_uncertainty,
             position_relative_uncertainty=position_relative_uncertainty,
         )  # fmt: skip
     if len(curves) == 1:
@@ -265,6 +286,8 @@ def fit_contact(
             "baseline_rule": {"minimum_s": rule.minimum_s, "minimum_mm": rule.minimum_mm},
             "force_relative_uncertainty": force_relative_uncertainty,
             "position_relative_uncertainty": position_relative_uncertainty,
+            "memory_limit": memory_limit,
+            "memory": [one.record() for one in memory.memories],
             "correlation_time_samples": sources.correlation_time,
         },
     )

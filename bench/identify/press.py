@@ -39,6 +39,9 @@ class Press:
     replicate : int
     name : str
         Where it comes from, for messages.
+    history : tuple of Press
+        The presses before it on the same specimen in the same record, in time order on the same clock; empty where none
+        came before or nothing is known of them (:mod:`bench.identify.memory`).
     """
 
     time_s: Floats
@@ -52,6 +55,7 @@ class Press:
     speed_mm_s: float = float("nan")
     replicate: int = 0
     name: str = "press"
+    history: tuple[Press, ...] = field(default=(), repr=False)
 
     def segment(self, name: str) -> slice:
         """Return the slice of one of :data:`SEGMENTS`."""

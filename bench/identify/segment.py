@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import Refused
+from bench.identify.memory import with_history
 from bench.identify.press import Press
 
 Floats = NDArray[np.float64]
@@ -63,7 +64,7 @@ class RunLike(Protocol):
 def presses_from_run(
     run: RunLike, *, force: str = "contact_force", position: str = "encoder_position"
 ) -> tuple[Press, ...]:
-    """Return the presses of an archived run, in the order they were made.
+    """Return the presses of an archived run, in the order they were made, each with those before it as its history.
 
     Parameters
     ----------
@@ -140,11 +141,12 @@ def presses_from_phases(
                 speed_mm_s=_median_speed(here[cut["rise"]], position_mm[first:last][cut["rise"]]),
                 replicate=replicate,
                 name=f"{name}, press {len(presses)}",
+                history=(),  # filled in below, when all presses are known
             )
         )
     if not presses:
         raise _no_press(name, "no phase is called " + ", ".join(k for k, v in PHASE_SEGMENTS.items() if v == "rise"))
-    return tuple(presses)
+    return with_history(presses)
 
 
 def find_presses(
@@ -202,11 +204,12 @@ def find_presses(
                 speed_mm_s=_median_speed(time_s[start:stop], position_mm[start:stop]),
                 replicate=len(presses),
                 name=f"{name}, press {len(presses)}" if presses else name,
+                history=(),
             )
         )
     if not presses:
         raise _no_press(name, "no motion into the tissue makes the force rise")
-    return tuple(presses)
+    return with_history(presses)
 
 
 def _no_press(name: str, why: str) -> Refused:
