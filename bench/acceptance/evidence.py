@@ -14,6 +14,7 @@ from bench.identify.contact_fit import ContactFit, fit_contact
 from bench.identify.contact_point import ContactPoint, estimate_contact
 from bench.identify.deviation import Deviations, compare
 from bench.identify.frame import RIGID, Frame
+from bench.identify.memory import NOT_RECOVERED
 from bench.identify.press import Press, check_press
 from bench.identify.segment import presses_from_run
 from bench.profile import AnalysisProfile, RigProfile, parse_profile
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 #: A press belongs to the speed judged when its median measured speed is within this share of it.
 SPEED_TOLERANCE = 0.1
 RIG_TEXT = "rig.toml"
+FREE_CONTACT = (
+    "free in the fit; of a press that others predict: the power law's estimate from its own rise up to 30 % (exponent "
+    "and scale its own too), moved by what the fit moved the same estimates of its own presses on average"
+)
 
 
 @dataclass(frozen=True)
@@ -151,58 +156,90 @@ class Evidence:
         return tuple(found)
 
     def contact(self, index: int) -> ContactPoint:
-        """Contact point of a press by the estimator of the analysis."""
+        """Contact point of a press by the estimator of the analysis, without a fit; its force zero is the baseline's.
+
+        Where the analysis frees contact points in the fit, this is the power law's answer: good for the force zero,
+        and not what a prediction counts depth from (that is in :meth:`comparison`).
+        """
         if index not in self._contacts:
-            self._contacts[index] = estimate_contact(self.presses[index], self.analysis.contact_estimator)
+            method = "power_law" if self._free else self.analysis.contact_estimator
+            self._contacts[index] = estimate_contact(self.presses[index], method)
         return self._contacts[index]
+
+    @property
+    def _free(self) -> bool:
+        return self.analysis.contact_estimator == "fit"
 
     def comparison(self, index: int, prediction: str, shift_mm: float = 0.0) -> Comparison:
         """A press against its prediction: by all *other* presses of the run, or by a fit of the press itself.
 
-        ``shift_mm`` moves the contact point of the press, in a fit of the press itself that of the fit too.
+        ``shift_mm`` moves the contact point of a press that is fitted itself, in fit and prediction alike.
         """
         key = (index, prediction, shift_mm)
         if key not in self._comparisons:
-            press, contact = self.presses[index], self.contact(index)
-            contact = replace(contact, position_mm=contact.position_mm + shift_mm)
-            if prediction == "in_sample":
-                fit = self._fit([press], [contact])
-            else:
-                others = [i for i in range(len(self.presses)) if i != index]
-                fit = self._fit([self.presses[i] for i in others], [self.contact(i) for i in others])
-            self._comparisons[key] = Comparison(fit, compare(fit, press, contact=contact))
+            alone = prediction == "in_sample"
+            self._comparisons[key] = self._in_sample(index, shift_mm) if alone else self._by_others(index)
         return self._comparisons[key]
 
-    def _fit(self, presses: list[Press], contacts: list[ContactPoint]) -> ContactFit:
+    def _in_sample(self, index: int, shift_mm: float) -> Comparison:
+        press = self.presses[index]
+        if self._free and shift_mm == 0.0:
+            fit = self._fit([press], "fit")
+            return Comparison(fit, compare(fit, press, contact=fit.contacts[0]))
+        found = self.comparison(index, "in_sample").fit.contacts[0] if self._free else self.contact(index)
+        contact = replace(found, position_mm=found.position_mm + shift_mm)
+        fit = self._fit([press], [contact])
+        return Comparison(fit, compare(fit, press, contact=contact))
+
+    def _by_others(self, index: int) -> Comparison:
+        others = [i for i in range(len(self.presses)) if i != index]
+        presses = [self.presses[i] for i in others]
+        fit = self._fit(presses, "fit" if self._free else [self.contact(i) for i in others])
+        # nothing of the others' law may place this press's contact point: it would hide part of what the law gets wrong
+        return Comparison(fit, compare(fit, self.presses[index], contact=None if self._free else self.contact(index)))
+
+    def _fit(self, presses: list[Press], contact: str | list[ContactPoint]) -> ContactFit:
         return fit_contact(
             presses,
             model=self.analysis.model,
-            contact=contacts,
+            contact=contact,
             frame=self.rig.frame if self.analysis.compensate_frame else RIGID,
             reference_depth_mm=self.analysis.reference_depth.to("mm"),
             weighting=self.analysis.weighting,
             capacity_N=self.rig.capacity_N,
         )
 
+    def cautions(self) -> list[str]:
+        """Return what a reader must know whatever the outcome: that the specimen had not recovered, at its worst."""
+        noted = [
+            (max(max(abs(m["peak_share"]), abs(m["force_share"])) for m in fit.steps["memory"]), note)
+            for fit in (found.fit for found in self._comparisons.values())
+            for note in fit.notes
+            if note.startswith(NOT_RECOVERED)
+        ]
+        return [max(noted)[1]] if noted else []
+
     def record(self) -> dict[str, Any]:
         """Return what the analysis was and what it found, as plain data; only what was asked for is in it."""
         record: dict[str, Any] = {
             "model": self.analysis.model,
             "contact_estimator": self.analysis.contact_estimator,
+            "contact_method": FREE_CONTACT if self._free else "estimated on each press before the fit",
             "weighting": self.analysis.weighting,
             "compensate_frame": self.analysis.compensate_frame,
             "speed": str(self.analysis.speed),
             "reference_depth": str(self.analysis.reference_depth),
         }
         record["fits"] = [
-            {"replicate": self.presses[index].replicate, "prediction": prediction, **_fit_record(found.fit)}
+            {"replicate": self.presses[index].replicate, "prediction": prediction, **_fit_record(found)}
             for (index, prediction, shift), found in sorted(self._comparisons.items())
             if shift == 0.0
         ]
         return record
 
 
-def _fit_record(fit: ContactFit) -> dict[str, Any]:
+def _fit_record(comparison: Comparison) -> dict[str, Any]:
+    fit, contact = comparison.fit, comparison.deviations.prediction.contact
     return {
         "model": fit.model,
         "parameters": {
@@ -210,6 +247,12 @@ def _fit_record(fit: ContactFit) -> dict[str, Any]:
             for name, p in fit.parameters.items()
         },
         "rms_N": fit.rms_N,
-        "contact_points_mm": [contact.position_mm for contact in fit.contacts],
+        "contact_points_mm": [point.position_mm for point in fit.contacts],
+        "contact_of_the_press": {
+            "position_mm": contact.position_mm,
+            "standard_uncertainty_mm": contact.standard_uncertainty_mm,
+            "method": contact.method,
+        },
+        "memory": list(fit.steps["memory"]),
         "notes": list(fit.notes),
     }

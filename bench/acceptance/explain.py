@@ -82,8 +82,9 @@ def explain_margin(budget: Mapping[str, Any]) -> str:
     remedy = (
         "press more replicates"
         if largest["evaluation"] == "A"
-        else {"contact point": "record a quieter approach or take another contact estimator"}.get(
-            largest["name"], "measure more precisely"
-        )
+        else {
+            "contact point": "record a quieter approach or take another contact estimator",
+            "specimen memory": "let the specimen settle longer between presses",
+        }.get(largest["name"], "measure more precisely")
     )
     return f"value ± U straddles the limit; {share:.0%} of the variance is {largest['name']}: {remedy}"

@@ -6,7 +6,9 @@ is held against the measurement; the criterion's metric is aggregated over repli
 The uncertainty of a **mean** over replicates holds their scatter (type A), which contains noise and the scatter of
 contact points and specimens alike; on top of it, knowingly on the safe side, each press's contact point moved alone
 (its bias is the same in all replicates, and is not reduced by averaging), force noise and zero, and the calibration.
-What acts on prediction and measurement alike cancels and is left out: the gain of the sensor, the frame's stiffness.
+What acts on prediction and measurement alike cancels and is left out: the gain of the sensor, the frame's stiffness
+(:func:`bench.acceptance.metrics._predicted` says why). A specimen that still remembers the press before is noted in the
+explanation and counts in U; beyond 5 % of the force there is no verdict (:mod:`bench.identify.memory`).
 That of a **max** is the uncertainty of the worst replicate as measured, with that of the parameters that predict it.
 """
 
@@ -50,7 +52,8 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     -------
     Verdict
         One row per criterion. PASS, MARGINAL and FAIL are said of the device under test; ERROR of the bench: the run
-        was aborted or crashed, a channel is missing, a fit was refused, a certificate had expired. NOT-RUN when there
+        was aborted or crashed, a channel is missing, a fit was refused, a certificate had expired, the specimen had not
+        recovered between presses. NOT-RUN when there
         is nothing to judge: no such press or segment, too few replicates. The overall outcome is the worst of the rows
         by :data:`~bench.acceptance.decision.SEVERITY`. The same archive and criteria give the same verdict.
 
@@ -71,7 +74,7 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     return Verdict(
         outcome=worst(row.outcome for row in rows),
         rows=tuple(rows),
-        explanation=_explanation(rows, evidence),
+        explanation="; ".join(part for part in (_explanation(rows, evidence), *evidence.cautions()) if part),
         criteria_name=criteria.name,
         criteria_version=criteria.version,
         criteria_sha256=criteria.source.sha256,

@@ -16,8 +16,9 @@ from bench.identify.deviation import Deviations
 from bench.identify.estimate import Estimate
 from bench.profile import Criterion
 
+MEMORY = "specimen memory"
 #: Sources that act on all replicates alike: averaging over replicates does not reduce them.
-COMMON = ("contact point", "force calibration")
+COMMON = ("contact point", "force calibration", MEMORY)
 _PRESS_SOURCES = {"press contact point": "contact point", "press noise": "force noise", "press zero": "force zero"}
 
 
@@ -157,9 +158,23 @@ def _predicted(
 ) -> Measured:
     """Return the figures of a press (value, predicted, measured) with their budget.
 
-    Of the model's sources only those from scatter count: contact points, frame and the certificate's share of force
-    move prediction and measurement alike. The press's contact point counts as moved alone; where the press predicts
-    itself, the fit follows, and what is left of the change is found by fitting again.
+    What counts, and what cancels. The figure is a ratio of predicted to measured, and both come from the same sensors:
+
+    - The sensor's *gain* (a certificate in per cent) multiplies the forces the parameters were fitted to and those they
+      are held against: the ratio is the same whatever the gain, exactly. It is left out. A certificate in newtons is no
+      common gain (an error may differ between two forces), so it counts, at the peak, for all replicates alike.
+    - The *frame's stiffness* and the *encoder's scale* stretch the depths of fit and prediction by the same amount at
+      the same force: the parameters take it up, and the path they are evaluated on gives it back. Exact for presses
+      alike; between presses whose force differs by a share s about the part s of it is left, far below the replicates'
+      own scatter. Left out.
+    - The *force zero* of each press is its own baseline's, so it does not cancel: it counts for the press predicted,
+      and for those of the fit in their scatter.
+    - *Specimen memory* is a protocol's bias of the fit and counts in full for all replicates alike.
+    - Of the model's other sources only those from scatter count.
+
+    The residual force has no prediction beside it: there the calibration counts (:func:`residual_force`). The press's
+    contact point counts as moved alone; where the press predicts itself, the fit follows, and what is left of the
+    change is found by fitting again.
     """
     prediction = criterion.prediction or "other_replicates"
     comparison = evidence.comparison(index, prediction)
@@ -169,9 +184,11 @@ def _predicted(
     sources = estimate(found).budget
     budget = _named({name: u for name, u in sources.items() if name in _PRESS_SOURCES})
     if prediction == "in_sample":
-        u = evidence.contact(index).standard_uncertainty_mm
+        u = found.prediction.contact.standard_uncertainty_mm
         deeper, higher = (figures(evidence.comparison(index, prediction, shift).deviations)[0] for shift in (u, -u))
         budget["contact point"] = abs(deeper - higher) / 2.0
+    if MEMORY in sources:
+        budget[MEMORY] = sources[MEMORY]
     if evidence.rig.force is not None and evidence.rig.force.absolute_N > 0.0:
         budget["force calibration"] = evidence.rig.force.absolute_N / found.measured_peak_N
     freedom = {s.name: s.degrees_of_freedom for s in comparison.fit.sources if math.isfinite(s.degrees_of_freedom)}

@@ -24,7 +24,7 @@ class AnalysisProfile(Section):
     """How the archive is analysed before anything is judged."""
 
     model: Literal["power_law", "damped_power_law", "hunt_crossley", "qlv1", "qlv2"]
-    contact_estimator: Literal["threshold_5sigma", "two_line", "power_law", "ratio_of_variances"]
+    contact_estimator: Literal["threshold_5sigma", "two_line", "power_law", "ratio_of_variances", "fit"]
     weighting: Literal["sample", "segment"] = "sample"
     compensate_frame: bool = True
     speed: Speed

@@ -38,6 +38,7 @@ def rows(verdict: Verdict) -> dict[str, Any]:
 
 
 GOOD = (1.0, 1.02, 0.97, 1.01, 1.0, 1.0)
+THRESHOLD = ('"fit"', '"threshold_5sigma"')
 SIMPLE = ('"guard_band"', '"simple"')
 
 
@@ -94,8 +95,9 @@ def test_the_budget_adds_up_and_holds_scatter_contact_point_and_sensor(
     assert parts["replicate scatter"] == pytest.approx(magnitudes.std(ddof=1) / math.sqrt(5))
     with Run.open(path) as run:
         evidence = Evidence(run, criteria().analysis)
-        contacts = [evidence.contact(i) for i in range(5)]
-        exponents = [evidence.comparison(i, "other_replicates").fit.parameters["n"].value for i in range(5)]
+        comparisons = [evidence.comparison(i, "other_replicates") for i in range(5)]
+    contacts = [one.deviations.prediction.contact for one in comparisons]
+    exponents = [one.fit.parameters["n"].value for one in comparisons]
     # u(F)/F = n u(depth)/depth
     depths = [8.0 - contact.position_mm for contact in contacts]
     by_hand = [100 * n * c.standard_uncertainty_mm / d for n, c, d in zip(exponents, contacts, depths, strict=True)]
@@ -150,16 +152,16 @@ def test_the_rule_written_in_the_criterion_decides(
     archive: Callable[..., Path], criteria: Callable[..., CriteriaProfile]
 ) -> None:
     path = archive(scaled(*GOOD), noise=2e-3)
-    row = rows(judge_run(path, criteria()))["peak_force"]
+    row = rows(judge_run(path, criteria(THRESHOLD)))["peak_force"]
     inside = f'"{row.value + 0.5 * row.expanded_uncertainty} %"'
     close = ('limit = "10 %"', f"limit = {inside}")
-    assert rows(judge_run(path, criteria(close)))["peak_force"].outcome == Outcome.MARGINAL
-    assert rows(judge_run(path, criteria(close, SIMPLE)))["peak_force"].outcome == Outcome.PASS
+    assert rows(judge_run(path, criteria(THRESHOLD, close)))["peak_force"].outcome == Outcome.MARGINAL
+    assert rows(judge_run(path, criteria(THRESHOLD, close, SIMPLE)))["peak_force"].outcome == Outcome.PASS
     exact = ('limit = "10 %"', f'limit = "{row.value!r} %"')
-    assert rows(judge_run(path, criteria(exact, SIMPLE)))["peak_force"].outcome == Outcome.FAIL, (
+    assert rows(judge_run(path, criteria(THRESHOLD, exact, SIMPLE)))["peak_force"].outcome == Outcome.FAIL, (
         "the limit is not below"
     )
-    marginal = judge_run(path, criteria(close))
+    marginal = judge_run(path, criteria(THRESHOLD, close))
     assert marginal.outcome == Outcome.MARGINAL
     assert "contact point" in marginal.explanation
 
@@ -237,7 +239,7 @@ def test_a_record_says_by_what_it_was_judged(
     with Run.open(path) as run:
         assert (record["archive"], record["archive_digest"]) == (path.name, run.digest)
     assert record["criteria_sha256"] == profile.source.sha256
-    assert (record["criteria_name"], record["criteria_version"]) == ("contact_model", "1")
+    assert (record["criteria_name"], record["criteria_version"]) == ("contact_model", profile.version)
     assert (record["simulated"], record["stamp"]) == (True, "SIMULATED")
     assert record["software_version"]
     assert record["criteria_archived"] is False

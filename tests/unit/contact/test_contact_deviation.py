@@ -108,6 +108,16 @@ def test_a_stiffer_specimen_shows_as_a_deviation_of_its_size(fit, press):
     assert result.declined == {}
 
 
+def test_a_specimen_stiffer_by_an_eighth_is_not_taken_for_one_touched_earlier(fit, press):
+    """The press's own contact point owes nothing to the others' force scale, so all of the deviation is left."""
+    one = press(9, **{**TISSUE, "F_ref": 3.0 * 1.12})
+    result = compare(fit, one, residual_at_s=1.0)
+    assert result.prediction.contact.position_mm == pytest.approx(10.0, abs=0.02)
+    assert result.peak.value == pytest.approx(1.0 / 1.12 - 1.0, abs=0.004)
+    assert abs(result.peak.value) > 0.10
+    assert explain_deviation(fit, one).parameter == "F_ref"
+
+
 def test_calibrations_act_on_both_sides_and_do_not_count(press):
     presses = [press(i, **TISSUE) for i in range(3)]
     sure = fit_contact(presses, model="qlv2")
