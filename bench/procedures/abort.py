@@ -14,7 +14,7 @@ from bench.errors import (
     SensorSaturated,
     TwinError,
 )
-from bench.procedures.recording import Recording
+from bench.procedures.recording import POSITIONS_DISAGREE, Recording
 from bench.safety.safe_state import WATCH_S
 from bench.station import Station
 
@@ -58,7 +58,9 @@ def abort(station: Station, recording: Recording, error: BaseException) -> Safet
     with station.supervisor.shielded():
         reason = reason_of(error, station)
         text = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
-        report = station.make_safe(reason, witness=lambda: recording.motion_after_stop(WATCH_S))
+        # An encoder that contradicts the stage is no witness, least of all one that is stuck.
+        witness = None if reason == POSITIONS_DISAGREE else lambda: recording.motion_after_stop(WATCH_S)
+        report = station.make_safe(reason, witness=witness)
         code = reason if report.safe else f"{reason}; safe_state_failed"
         try:
             recording.event("error", reason, text)

@@ -26,10 +26,18 @@ READ_MARGIN_S = 2.0
 POLL_S = 0.1
 #: Encoder positions closer than this to where the stage came to rest belong to the rest [mm].
 REST_MM = 0.005
+#: Stage and encoder may differ by this much at rest [mm] and by what a motion covers in this time [s].
+AGREEMENT_MM = 0.1
+AGREEMENT_S = 0.05
+#: An encoder sample older than this is not compared [s]: the machine is late, or the DAQ lost samples and will say so.
+FRESH_S = 0.1
 #: Blocks that are archived together, as one chunk: what a kill can lose is shorter than their sum (0.5 s).
 CHUNK_BLOCKS = 5
 #: How long the tool stands in free air for the tare [s].
 TARE_S = 1.0
+
+#: Reason of a run that ends because stage and encoder tell different positions: neither is to be trusted then.
+POSITIONS_DISAGREE = "positions_disagree"
 
 Progress = Callable[[str, float | None], None]
 
@@ -126,6 +134,7 @@ class Recording:
         self._anchor = Anchor(0, 0, 0)
         self._samples = 0
         self._polled_s = -np.inf
+        self._speed_mm_s = 0.0
 
     # -- start and end
 
@@ -202,7 +211,7 @@ class Recording:
         """
         view = self._convert(self._read(samples or self._block), watched=True)
         self._guard()
-        self._poll()
+        self._poll(float(view.position_mm[-1]))
         if self._progress is not None:
             self._progress(self.text, min(1.0, self.time_s / self._planned_s))
         return view
@@ -234,6 +243,7 @@ class Recording:
         """
         stage = self._station.stage
         start_s = self.now_s()
+        self._speed_mm_s = speed_mm_s
         allowed_s = stage.start_move(position_mm, speed_mm_s)
         limit_s = self.now_s() + allowed_s
         origin_mm: float | None = None
@@ -259,6 +269,7 @@ class Recording:
                     where="stage",
                     remedy="Look for an obstacle or a lost enable; compare the stage's and the encoder's positions.",
                 )
+        self._speed_mm_s = 0.0
         views.append(self.block())
         joined = View.join(views)
         rest_mm = float(np.median(views[-1].position_mm[-max(1, len(views[-1].position_mm) // 4) :]))
@@ -310,10 +321,19 @@ class Recording:
         self._station.interlock.check()
         self._station.supervisor.check()
 
-    def _poll(self) -> None:
+    def _poll(self, encoder_mm: float) -> None:
         if self.time_s - self._polled_s < POLL_S - 0.5 / self.rate_hz:
             return
         before_s = self.now_s()
         position_mm = self._station.stage.position_mm()
         self.writer.append("stage", {"position": [position_mm]}, [0.5 * (before_s + self.now_s())])
         self._polled_s = self.time_s
+        allowed_mm = AGREEMENT_MM + AGREEMENT_S * self._speed_mm_s
+        if before_s - self.time_s <= FRESH_S and not abs(position_mm - encoder_mm) <= allowed_mm:
+            raise SafetyAbort(
+                f"the stage reports {position_mm:.3f} mm, the encoder {encoder_mm:.3f} mm; "
+                f"{allowed_mm:.2f} mm apart are allowed",
+                reason=POSITIONS_DISAGREE,
+                where="stage and encoder",
+                remedy="Look for a stuck or swapped encoder, lost counts, and for a stage that lost steps.",
+            )

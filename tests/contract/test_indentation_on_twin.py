@@ -17,7 +17,8 @@ from bench.identify.plate import estimate_frame_stiffness
 from bench.instruments.ati_cal import AtiCalibration, AtiForceTorque
 from bench.instruments.protocols import VoltageInput
 from bench.procedures import perform
-from bench.profile import load_procedure, load_specimen
+from bench.profile import load_procedure, load_rig, load_specimen, load_twin
+from bench.station import open_station
 
 ORDER = ["baseline", "approach", "press", "hold", "unload", "residual", "retract"]
 OpenRig = Callable[..., Any]
@@ -191,6 +192,32 @@ def test_the_load_cell_rig_runs_the_same_procedure(open_rig: OpenRig, repository
         assert run.status == "COMPLETE"
         assert run.channel("bridge_0").unit == "mV/V"
         assert [phase.name for phase in run.phases] == ORDER * 3
+
+
+def test_an_encoder_mounted_the_other_way_round_is_turned_by_the_profile(repository: Path, tmp_path: Path) -> None:
+    profiles = repository / "profiles"
+    (tmp_path / "ft90001.cal").write_bytes((profiles / "rigs/ft90001.cal").read_bytes())
+    turned = tmp_path / "indenter.toml"
+    text = (profiles / "rigs/indenter.toml").read_text(encoding="utf-8")
+    assert "\ndirection = 1" in text
+    turned.write_text(text.replace("\ndirection = 1", "\ndirection = -1"), encoding="utf-8")
+    specimen = load_specimen(profiles / "specimens/liver_phantom_a.toml")
+    with open_station(
+        load_rig(turned), "mock", twin=load_twin(profiles / "twins/indenter.toml"), specimen=specimen, seed=6
+    ) as station:
+        path = perform(
+            station,
+            load_procedure(profiles / "procedures/indentation_short.toml"),
+            specimen,
+            operator="A. Tester",
+            results_dir=tmp_path,
+            overrides={"replicates": 1, "hold_time": "0.5 s", "residual_time": "0.5 s", "settle": "0.5 s"},
+        )
+    with Run.open(path) as run:
+        encoder, stage = run.get("encoder_position", unit="mm"), run.get("stage_position", unit="mm")
+        assert encoder.values.max() == pytest.approx(stage.values.max(), abs=0.1)
+        assert encoder.values.min() == pytest.approx(0.0, abs=0.02)
+        assert run.texts["procedure.toml"].startswith("# indentation_short.toml, changed for this run: replicates")
 
 
 def test_a_plate_shows_the_stiffness_of_the_frame(open_rig: OpenRig, repository: Path, tmp_path: Path) -> None:

@@ -162,6 +162,36 @@ def test_a_signal_ends_the_run_and_seals_the_archive(bench: Bench, name: str) ->
     assert signal.getsignal(getattr(signal, name)) == before
 
 
+@pytest.mark.parametrize(
+    ("fault", "parameters"),
+    [
+        ("stuck_encoder", {}),
+        ("encoder_direction_swapped", {}),
+        ("lost_counts", {"pulses": 100}),
+        ("lost_steps", {"distance": "0.3 mm"}),
+    ],
+)
+def test_stage_and_encoder_that_disagree_end_the_run(bench: Bench, fault: str, parameters: dict[str, Any]) -> None:
+    with bench.press(lambda station: station.twin.control.fault(fault, **parameters)) as run:
+        message = check_stopped(bench, run, "positions_disagree")
+        assert "the stage reports" in message
+        assert "stand seen by the controller: ok" in run.events[-1].message, "the encoder is no witness here"
+
+
+@pytest.mark.parametrize(
+    ("fault", "parameters", "reason"),
+    [
+        ("dropped_samples", {"count": 500}, "daq_error"),
+        ("late_reply", {"delay": "2 s"}, "instrument_timeout"),
+        ("corrupt_checksum", {"count": 1}, "instrument_timeout"),
+        ("broken_wire", {"gauge": 2}, "sensor_saturated"),
+    ],
+)
+def test_a_fault_of_the_bench_is_told_as_one(bench: Bench, fault: str, parameters: dict[str, Any], reason: str) -> None:
+    with bench.press(lambda station: station.twin.control.fault(fault, **parameters)) as run:
+        check_stopped(bench, run, reason)
+
+
 def test_a_stalled_stage_ends_the_run(bench: Bench) -> None:
     with bench.press(lambda station: station.twin.control.fault("stage_stall")) as run:
         check_stopped(bench, run, "instrument_error")
