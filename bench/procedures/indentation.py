@@ -119,9 +119,10 @@ def plan(rig: RigProfile, procedure: IndentationProcedure, specimen: SpecimenPro
             where=where,
             remedy="Press less deep.",
         )
-    if made.force_n is not None and made.force_n >= specimen.max_force.to("N"):
+    bears = min(specimen.max_force.to("N"), rig.safety.force_limit.to("N"))
+    if made.force_n is not None and made.force_n >= bears:
         raise LimitError(
-            f"a force of {made.force_n:g} N is not below the specimen's {specimen.max_force}",
+            f"a force of {made.force_n:g} N is not below what rig and specimen bear, {bears:g} N",
             reason="force_limit",
             where=where,
             remedy="Press with less force.",
