@@ -96,7 +96,7 @@ def test_judge_uses_the_archived_criteria_and_leaves_the_archive_alone(
     assert path.read_bytes() == before
     assert judged_by[0].source.text == criteria_text
     shown = capsys.readouterr().out
-    assert "contact_model 1: PASS (SIMULATED)" in shown
+    assert f"contact_model {judged_by[0].version}: PASS (SIMULATED)" in shown
     assert "peak_force: 7 ± 1 %, limit 10 %: PASS" in shown
     with Run.open(path) as run:
         (verdict,) = run.verdicts
