@@ -19,13 +19,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from nidaqmx._stubs import nidaqmx_pb2_grpc as rpc
+
 from bench.errors import BenchError
 from bench.profile import find_profile, load_rig, load_twin
 from bench.twin.control import Control
-from bench.twin.devices.nidaqmx_grpc import serve
+from bench.twin.devices.nidaqmx_grpc import NiDaqService, serve
 from bench.twin.lab import Lab, build_lab
 from bench.twin.link_server import LinkServer
 from bench.twin.report import aftermath, write_report
+from bench.twin.rpc_server import LinkProcedures
 
 PARENT_POLL_S = 0.5
 
@@ -82,7 +85,9 @@ class _Running:
         self.reported = False
         self.told = False  # to end, by somebody who need not know how the rig comes to rest
         lab.world.on_lost.append(lambda why: self.news.put("lost"))
-        self.link = LinkServer(lab.world, lab.wires, Control(lab))
+        service = NiDaqService(lab.daq, lab.gate)
+        procedures = LinkProcedures(lambda server: rpc.add_NiDAQmxServicer_to_server(service, server))
+        self.link = LinkServer(lab.world, lab.wires, Control(lab), procedures.call)
         self.serial: dict[str, dict[str, str]] = {name: {} for name in lab.wires}
         self.bridges: list[Any] = []
         for name, wire in lab.wires.items():

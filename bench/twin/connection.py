@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import time
+from typing import Any
 
 from bench.errors import TwinError
 from bench.twin.frames import HEADER, VERSION, Op, Status
@@ -30,6 +31,18 @@ class NoSuchPort(Exception):
 
 class PortInUse(Exception):
     """Somebody has the serial port; the text says who."""
+
+
+class RpcFailed(Exception):
+    """A gRPC procedure called over the link ended with another status than OK."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        super().__init__(told["details"])
+        self.told = told
+
+
+class WallTimeout(Exception):
+    """The twin did not answer within the wall time the caller gave."""
 
 
 class Connection:
@@ -92,9 +105,15 @@ class Connection:
         self.sent += 1
 
     def request(
-        self, op: int, device: int = 0, count: int = 0, time_ns: int = 0, payload: bytes = b""
+        self,
+        op: int,
+        device: int = 0,
+        count: int = 0,
+        time_ns: int = 0,
+        payload: bytes = b"",
+        wall_s: float | None = None,
     ) -> tuple[int, int, bytes]:
-        """Send a frame and wait for its reply.
+        """Send a frame and wait for its reply, at most ``wall_s`` of wall time when that is given.
 
         Returns
         -------
@@ -106,12 +125,14 @@ class Connection:
             The request was refused, the twin failed, its owner was lost, or the twin is gone.
         PortUnplugged, PortInUse, NoSuchPort
             What a serial port's user must be told in pyserial's words.
+        RpcFailed, WallTimeout
+            What the caller of a procedure must be told in gRPC's words.
         """
         number = self._number = (self._number + 1) & 0xFF
         self._given_up.discard(number)
         self.send(op, device, count, time_ns, payload)
         try:
-            data = self._reply(number, time_ns)
+            data = self._reply(number, time_ns, wall_s)
         except BaseException:  # a signal handler raised: the reply is still to come, and nobody will want it
             self._given_up.add(number)
             raise
@@ -124,12 +145,13 @@ class Connection:
             _raise(status, data[16:], self.address)
         return status, answer, data[16:]
 
-    def _reply(self, number: int, time_ns: int) -> bytes:
+    def _reply(self, number: int, time_ns: int, wall_s: float | None) -> bytes:
         """Return the reply that bears ``number``; others belong to requests that were given up or overtaken.
 
         A signal handler may make a request while this one waits. It then reads this one's reply too and keeps it, which
         is noticed here after a slice of silence.
         """
+        began = time.monotonic() if wall_s is not None else 0.0
         deadline: float | None = None
         while True:
             data = self._data
@@ -153,6 +175,8 @@ class Connection:
             except TimeoutError:
                 if number in self._kept:
                     return self._kept.pop(number)
+                if wall_s is not None and time.monotonic() - began > wall_s:
+                    raise WallTimeout from None
                 if deadline is None:
                     asked = max(0, time_ns if time_ns < self.now_ns else time_ns - self.now_ns) * 1e-9
                     deadline = time.monotonic() + ANSWER_WALL_S + (asked if self.real_time else 0.0)
@@ -195,6 +219,8 @@ def _raise(status: int, payload: bytes, address: str) -> None:
         raise PortUnplugged
     if status == Status.IN_USE:
         raise PortInUse(payload.decode())
+    if status == Status.RPC_FAILED:
+        raise RpcFailed(json.loads(payload))
     if status == Status.NO_DEVICE:
         raise NoSuchPort(payload.decode())
     told = json.loads(payload)

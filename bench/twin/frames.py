@@ -34,6 +34,7 @@ class Op:
     WAIT = 13
     CONTROL = 14
     BEAT = 15
+    CALL = 16
 
 
 class Status:
@@ -47,6 +48,8 @@ class Status:
     UNPLUGGED = 4
     IN_USE = 5
     NO_DEVICE = 6
+    RPC_FAILED = 7
+    """The procedure ran and ended with a gRPC status; the payload has it."""
 
 
 FOREVER = -1

@@ -33,11 +33,21 @@ class LinkServer:
         Device name → its serial line; the order gives the device numbers.
     control : callable
         Handles a control request (called with the lock held); returns JSON-able data or raw bytes.
+    procedures : callable, optional
+        Carries out a gRPC procedure for a participant, given its number and the payload; called without the lock.
     port : int
         0: any free one.
     """
 
-    def __init__(self, world: SimWorld, wires: dict[str, Wire], control: Control, port: int = 0) -> None:
+    def __init__(
+        self,
+        world: SimWorld,
+        wires: dict[str, Wire],
+        control: Control,
+        procedures: Callable[[int, bytes], tuple[int, int, bytes]] | None = None,
+        port: int = 0,
+    ) -> None:
+        self.procedures = procedures
         self.world = world
         self.wires = list(wires.values())
         self.control = control
@@ -131,6 +141,8 @@ class _Connection:
 
     def _handle(self, op: int, device: int, count: int, time_ns: int, payload: bytes) -> bytes | None:
         world, member = self.world, self.member
+        if op == Op.CALL:
+            return self._call(payload)
         handler = self._handlers.get(op)
         with world.lock:
             try:
@@ -160,6 +172,20 @@ class _Connection:
             return None  # what went wrong with these shows in the next reply
         self.replies = (self.replies + 1) & 0xFF
         status, number, data = answer
+        return HEADER.pack(len(data), status, self.replies, number, now) + data
+
+    def _call(self, payload: bytes) -> bytes:
+        """A gRPC procedure; its own gate takes the lock and counts the call."""
+        procedures = self.server.procedures
+        if procedures is None or self.role != "participant":
+            error = TwinError("this connection has no procedures", where="twin link")
+            status, number, data = Status.REFUSED, 0, _text(error)
+        else:
+            status, number, data = procedures(self.member.order, payload)
+        with self.world.lock:
+            self.world.handled(self.member)
+            now = self.world.now_ns
+        self.replies = (self.replies + 1) & 0xFF
         return HEADER.pack(len(data), status, self.replies, number, now) + data
 
     def _hello(self, payload: bytes) -> bytes:
