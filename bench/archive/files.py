@@ -105,7 +105,7 @@ def _not_closed(path: Path) -> ArchiveError:
     return ArchiveError(
         "the archive was not sealed: it is being recorded at this moment, or its recorder crashed",
         where=str(path),
-        remedy=f"If nothing records to it any more, run `bench recover {path.name}` and open the copy that makes",
+        remedy=f"If nothing records to it any more, run `bench recover {path}` and open the copy that makes",
     )
 
 
@@ -186,7 +186,9 @@ def rename_exclusively(source: Path, target: Path) -> None:
             try:
                 os.link(source, target)
                 source.unlink()
-            except PermissionError:  # a file system without hard links
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
                 if target.exists():
                     raise FileExistsError(target) from None
                 source.rename(target)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.archive.mapping import ColumnMapping, ImportMapping, load_mapping, time_zone
+from bench.archive.mapping import ColumnMapping, ImportMapping, MetadataMapping, load_mapping, time_zone
 from bench.archive.schema import DatasetSpec, GroupSpec, Provenance
 from bench.archive.sources import open_tables
 from bench.archive.tables import Numbers, Table, spelled
@@ -198,10 +198,17 @@ def _group(
     return GroupSpec(mapping.group, tuple(specs), rate, mapping.block), data
 
 
-def _metadata(table: Table, item: Any, names: Mapping[str, str]) -> dict[str, Any]:
-    value = table.metadata(item, names)
+def _metadata(table: Table, item: MetadataMapping, names: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        value = table.metadata(item, names)
+    except ArchiveError:
+        if item.required:
+            raise
+        value = None
     if item.unit is None:
         return {"value": "" if value is None else value}
+    if value is None and not item.required:
+        return {"value": None, "unit": item.unit, "kind": item.kind}
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ArchiveError(
             f"the metadata '{item.name}' is '{value}', not a number", where=table.where, remedy="Correct its place"

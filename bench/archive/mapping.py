@@ -101,7 +101,8 @@ class MetadataMapping(Section):
     """A value beside the measurement that goes into the provenance.
 
     In a sheet or a text file: the first row that holds the text ``label``, at column ``column`` (a letter). In an
-    npz or mat file: the scalar variable ``source``. ``operator`` and ``specimen`` fill those fields.
+    npz or mat file: the scalar variable ``source``. ``operator`` and ``specimen`` fill those fields. What is not there
+    is an error, unless ``required`` is false.
     """
 
     name: Name
@@ -111,6 +112,7 @@ class MetadataMapping(Section):
     source: str | None = None
     unit: str | None = None
     kind: str | None = None
+    required: bool = True
 
     def comparisons(self) -> Iterator[Issue]:
         if (self.source is None) == (self.label is None):

@@ -287,7 +287,7 @@ class RunWriter:
         return ArchiveError(
             f"the archive could not be written on ({error})",
             where=str(self.path),
-            remedy=f"Abort the run; `bench recover {self.path.name}` brings back what was flushed",
+            remedy=f"Abort the run; `bench recover {self.path}` brings back what was flushed",
         )
 
     def _stop_thread(self) -> None:

@@ -337,6 +337,14 @@ def test_wrong_places_in_a_workbook_list_what_is_there(
         import_files(tmp_path / "lab.toml", [workbook()], tmp_path / "results")
 
 
+def test_metadata_that_is_not_required_may_be_absent(workbook: Callable[..., Path], tmp_path: Path) -> None:
+    absent = SHEETS.replace('"Opérateur"', '"Chef"') + "required = false\n"
+    (tmp_path / "lab.toml").write_text(absent, encoding="utf-8")
+    with Run.open(import_files(tmp_path / "lab.toml", [workbook()], tmp_path / "results")[0]) as run:
+        assert run.provenance["operator"] == "not stated"
+        assert run.provenance["details"]["metadata"]["operator"] == {"value": ""}
+
+
 def test_without_openpyxl_the_extra_is_named(
     workbook: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def test_our_checksum_is_the_one_hdf5_wrote(sealed_run: Path) -> None:
 
 def test_a_crashed_run_recovers_to_a_sealed_copy(crashed: Path, archive_samples: Samples) -> None:
     before = crashed.read_bytes()
-    with pytest.raises(ArchiveError, match=r"bench recover press\.partial\.h5"):
+    with pytest.raises(ArchiveError, match=r"bench recover .*press\.partial\.h5"):
         Run.open(crashed)
     path = recover(crashed)
     assert path.name == "press.recovered.h5"
@@ -80,6 +81,7 @@ def test_a_run_that_was_sealed_but_not_renamed_keeps_its_status(sealed_run: Path
     assert verify_digest(path) == verify_digest(sealed_run)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs flock")
 def test_a_run_that_is_being_recorded_is_left_alone(archive_writer: Callable[..., RunWriter]) -> None:
     writer = archive_writer()
     with pytest.raises(ArchiveError, match="being recorded at this moment"):
