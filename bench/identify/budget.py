@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench.identify.estimate import Source, correlation_time
 from bench.identify.frame import Frame
 from bench.identify.memory import MemoryCheck
-from bench.identify.solve import Problem
+from bench.identify.problem import Problem
 from bench.models.response import Path, response
 
 Floats = NDArray[np.float64]

@@ -26,7 +26,8 @@ from bench.identify.fit_checks import check_bounds, confounded, curves_of, witho
 from bench.identify.frame import RIGID, Frame, measured_speed
 from bench.identify.memory import REFUSED, check_memory
 from bench.identify.press import Press, check_same_kind
-from bench.identify.solve import Problem, solve
+from bench.identify.problem import Problem
+from bench.identify.solve import solve
 from bench.models.contact import LAWS, ShapeParameter, evaluate, ramp_force
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,8 @@ from bench.identify.contact_point import BaselineRule, ContactPoint, estimate_co
 from bench.identify.curve import Curve, prepare
 from bench.identify.frame import Frame
 from bench.identify.press import Press, check_monotone, check_press
-from bench.identify.solve import Floats, Problem, solve
+from bench.identify.problem import Floats, Problem
+from bench.identify.solve import solve
 
 CLIPPED_PEAK = 0.02
 IDLE_SHARE = 2e-3

@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.errors import Refused
 from bench.identify.curve import Curve
-from bench.identify.solve import CONTACT_WINDOW_MM, EXPONENT_RANGE, LARGEST_DAMPING, Floats, Problem, tau_range
+from bench.identify.problem import CONTACT_WINDOW_MM, EXPONENT_RANGE, LARGEST_DAMPING, Floats, Problem, tau_range
 from bench.models.prony import convolve, time_step
 
 SAMPLES = 250

@@ -8,7 +8,7 @@ import os
 import select
 import socket
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from bench.errors import TwinError
 from bench.twin.frames import HEADER, VERSION, Op, Status
@@ -225,3 +225,12 @@ def _raise(status: int, payload: bytes, address: str) -> None:
         raise NoSuchPort(payload.decode())
     told = json.loads(payload)
     raise TwinError(told["what"], where=told["where"] or f"twin link {address}", remedy=told["remedy"])
+
+
+class OwnLink(Protocol):
+    """What a client of the twin asks of the process's link: where it is, and the calling thread's own connection."""
+
+    address: str
+
+    @property
+    def own_connection(self) -> Connection | None: ...

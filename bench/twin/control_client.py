@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import TwinError
-from bench.twin.connection import Connection
+from bench.twin.connection import Connection, OwnLink
 from bench.twin.frames import Op
-
-if TYPE_CHECKING:
-    from bench.twin.link import Link
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +22,7 @@ class TwinControl:
     A call made by a participant comes after all that its thread has said on the link.
     """
 
-    def __init__(self, link: Link | str) -> None:
+    def __init__(self, link: OwnLink | str) -> None:
         self._link = None if isinstance(link, str) else link
         self._address = link if isinstance(link, str) else link.address
         self._connection: Connection | None = None

@@ -6,16 +6,13 @@ A thin wrapper, not an interceptor: grpc's interceptors cost more per call than 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 
 from bench.errors import TwinError
-from bench.twin.connection import RpcFailed, WallTimeout
+from bench.twin.connection import OwnLink, RpcFailed, WallTimeout
 from bench.twin.frames import PARTICIPANT_KEY, SEQUENCE_KEY, Op
-
-if TYPE_CHECKING:
-    from bench.twin.link import Link
 
 OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 
@@ -23,7 +20,7 @@ OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_leng
 class LinkChannel(grpc.Channel):  # type: ignore[misc]
     """See :func:`bench.twin.link.grpc_channel`."""
 
-    def __init__(self, address: str, link: Link | None, *, over_link: bool = False) -> None:
+    def __init__(self, address: str, link: OwnLink | None, *, over_link: bool = False) -> None:
         self._channel = grpc.insecure_channel(address, options=OPTIONS)
         self._link = link
         self._over_link = over_link and link is not None
@@ -69,7 +66,7 @@ class LinkChannel(grpc.Channel):  # type: ignore[misc]
 
 
 class _UnaryUnary(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
-    def __init__(self, inner: Any, link: Link | None) -> None:
+    def __init__(self, inner: Any, link: OwnLink | None) -> None:
         self._inner = inner
         self._link = link
 
@@ -105,7 +102,7 @@ class _OverLink(grpc.UnaryUnaryMultiCallable):  # type: ignore[misc]
     def __init__(
         self,
         through_grpc: _UnaryUnary,
-        link: Link | None,
+        link: OwnLink | None,
         method: str,
         serialize: Callable[[Any], bytes] | None,
         deserialize: Callable[[bytes], Any] | None,

@@ -5,19 +5,35 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from bench.twin.world import SimWorld
+from typing import Any, Protocol
 
 LONGEST_NAP_NS = 20_000_000
 """A parked client that is interrupted and calls again is noticed after this at the latest."""
 
 
+class PacedWorld(Protocol):
+    """What a pacer asks of the world whose time it moves."""
+
+    lock: Any
+    fault: str | None
+
+    @property
+    def now_ns(self) -> int: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def move_to(self, time_ns: int) -> None: ...
+
+    def release_due(self) -> None: ...
+
+    def next_ns(self) -> int | None: ...
+
+
 class Pacer:
     """Moves a world's time. All but :meth:`start`, :meth:`stop` and :meth:`wait_free` with the world's lock held."""
 
-    def __init__(self, world: SimWorld) -> None:
+    def __init__(self, world: PacedWorld) -> None:
         self._world = world
         self._condition = threading.Condition(world.lock)
         self._zero_ns: int | None = None

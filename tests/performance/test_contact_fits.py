@@ -15,7 +15,8 @@ from bench.identify.contact_point import ContactPoint
 from bench.identify.curve import Curve, Path
 from bench.identify.powerlaw import fit_power_law
 from bench.identify.press import Press
-from bench.identify.solve import Problem, least_squares
+from bench.identify.problem import Problem
+from bench.identify.solve import least_squares
 from bench.models.contact import hertz_modulus, power_law, quasi_linear
 
 pytestmark = pytest.mark.performance

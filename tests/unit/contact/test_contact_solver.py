@@ -8,7 +8,8 @@ from bench.errors import Refused
 from bench.identify import solve
 from bench.identify.contact_point import estimate_contact
 from bench.identify.curve import prepare
-from bench.identify.solve import Problem, least_squares
+from bench.identify.problem import Problem
+from bench.identify.solve import least_squares
 from bench.identify.starts import project
 
 TISSUE = {"n": 1.4, "g": (0.25, 0.2), "tau_s": (0.4, 5.0), "hold_s": 6.0, "noise_N": 4e-3}

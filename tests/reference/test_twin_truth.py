@@ -1,0 +1,62 @@
+"""Fifty simulated specimens, each pressed over the wire: is the force what the twin's hidden truth says it is?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+WORKER = Path(__file__).with_name("twin_truth_worker.py")
+SEEDS = 50
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, repository: Path) -> list[dict[str, Any]]:
+    """One record per seed; two processes share the seeds."""
+    folder = tmp_path_factory.mktemp("twin_truth")
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    shares = [(1, SEEDS // 2), (SEEDS // 2 + 1, SEEDS)]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(WORKER), str(first), str(last), str(folder / str(first))],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, stdin=subprocess.DEVNULL,
+        )
+        for first, last in shares
+    ]  # fmt: skip
+    lines: list[str] = []
+    try:
+        for worker in workers:
+            out, err = worker.communicate(timeout=1200)
+            assert worker.returncode == 0, err
+            lines += out.splitlines()
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    return [json.loads(line) for line in lines]
+
+
+def _coverage(found: list[dict[str, Any]], what: str) -> float:
+    value, expanded, truth = np.array([record[what] for record in found]).T
+    return float(np.mean(np.abs(value - truth) <= expanded))
+
+
+@pytest.mark.slow
+def test_force_at_the_reference_depth_is_within_three_percent_for_nearly_all_specimens(
+    found: list[dict[str, Any]],
+) -> None:
+    value, _, truth = np.array([record["force"] for record in found]).T
+    assert len(found) == SEEDS
+    assert np.mean(np.abs(value / truth - 1.0) < 0.03) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["force", "stiffness"])
+def test_truth_lies_within_the_stated_uncertainty_as_often_as_stated(found: list[dict[str, Any]], what: str) -> None:
+    assert 0.90 <= _coverage(found, what) <= 0.99, f"{_coverage(found, what):.0%} of {len(found)}"
