@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.archive import Run
 from bench.errors import Refused
 from bench.identify.contact_fit import fit_contact
 from bench.identify.contact_point import BaselineRule, compare_contact
 from bench.identify.deviation import peak_force_deviation, rise_slope_deviation
-from bench.identify.segment import find_presses
+from bench.identify.segment import presses_from_run
 
 pytestmark = pytest.mark.reference
 
@@ -26,26 +27,28 @@ pytestmark = pytest.mark.reference
 SHORT = BaselineRule(minimum_s=0.3, minimum_mm=0.0)
 
 
-@pytest.fixture(scope="module")
-def curves(reference_data):
-    folder: Path = reference_data / "beef_indentation"
-    if not folder.is_dir():
-        pytest.skip("no beef_indentation in the reference data")
+def presses_of(archives: list[Path]):
+    """Return the press each archive holds, named by its run."""
     presses = []
-    for file in sorted((folder / "csv").glob("*.csv")):
-        table = np.loadtxt(file, delimiter=",", skiprows=1)
-        found = find_presses(table[:, 0], table[:, 2], table[:, 1], name=file.stem)
-        assert len(found) == 1, file.stem
+    for path in archives:
+        with Run.open(path) as run:
+            found = presses_from_run(run)
+        assert len(found) == 1, path.name
         presses += found
-    with (folder / "index.csv").open() as file:
-        index = {row["name"]: row for row in csv.DictReader(file)}
-    return presses, index
+    return presses
 
 
 @pytest.fixture(scope="module")
-def judged(curves):
+def pressed(curves, beef):
+    """The presses of the imported curves, and what the index says of them."""
+    text = (beef / "index.csv").read_text(encoding="utf-8")
+    return presses_of(curves), {row["name"]: row for row in csv.DictReader(text.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def judged(pressed):
     """Judge all curves by a model; each model is fitted once for all tests."""
-    presses, _ = curves
+    presses, _ = pressed
 
     @cache
     def judge(model, segments=("rise", "hold")):
@@ -102,8 +105,8 @@ def test_the_medians_are_those_found_before(judged):
     assert np.median(two_terms, axis=0) == pytest.approx([0.057, 0.10], abs=0.03)
 
 
-def test_the_segments_are_those_of_the_index(curves):
-    presses, index = curves
+def test_the_segments_are_those_of_the_index(pressed):
+    presses, index = pressed
     assert len(presses) == 95
     for press in presses:
         row = index[press.name]
@@ -114,8 +117,8 @@ def test_the_segments_are_those_of_the_index(curves):
         assert hold[-1] - hold[0] == pytest.approx(float(row["relax_s"]), abs=0.4)
 
 
-def test_half_a_second_of_baseline_is_refused_unless_asked_for(curves):
-    presses, _ = curves
+def test_half_a_second_of_baseline_is_refused_unless_asked_for(pressed):
+    presses, _ = pressed
     with pytest.raises(Refused, match="1 s and 2 mm are asked for") as refusal:
         fit_contact(presses[:1], model="qlv2", contact="threshold_5sigma")
     assert refusal.value.reason == "baseline_too_short"
@@ -123,9 +126,9 @@ def test_half_a_second_of_baseline_is_refused_unless_asked_for(curves):
     assert fit.provenance()["baseline_rule"] == {"minimum_s": 0.3, "minimum_mm": 0.0}
 
 
-def test_the_contact_point_is_ambiguous_on_these_curves_and_the_uncertainty_says_so(curves):
+def test_the_contact_point_is_ambiguous_on_these_curves_and_the_uncertainty_says_so(pressed):
     """Estimators differ by tenths of a millimetre; what they state covers the difference on most curves."""
-    presses, _ = curves
+    presses, _ = pressed
     spreads, covered = [], []
     for press in presses:
         answers = [
@@ -140,3 +143,20 @@ def test_the_contact_point_is_ambiguous_on_these_curves_and_the_uncertainty_says
         covered.append(positions[high] - positions[low] <= stated[high] + stated[low])
     assert np.median(spreads) > 0.1
     assert np.mean(covered) >= 0.8
+
+
+def test_the_workbook_as_exported_gives_the_parameters_of_the_text_files(sheets, pressed):
+    """The machine's own workbook, through its own mapping: same curves, same fits."""
+    texts = {press.name: press for press in pressed[0]}
+    fitted = 0
+    for press in presses_of(sheets):
+        text = texts["zwick_230327_" + press.name.rpartition("force_")[2].replace(" ", "_")]
+        try:
+            fit = fit_contact([press], model="qlv2", contact="threshold_5sigma", rule=SHORT)
+        except Refused:
+            continue
+        fitted += 1
+        same = fit_contact([text], model="qlv2", contact="threshold_5sigma", rule=SHORT)
+        assert fit.force_at(3.0, 1.0).value == pytest.approx(same.force_at(3.0, 1.0).value, rel=1e-3)
+        assert fit.rms_N == pytest.approx(same.rms_N, rel=1e-3)
+    assert fitted >= 16

@@ -11,30 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.archive import Channel, Run, import_files, verify_digest
+from bench.archive import Channel, Run, verify_digest
 
 pytestmark = pytest.mark.reference
-
-
-@pytest.fixture(scope="module")
-def beef(reference_data: Path) -> Path:
-    folder = reference_data / "beef_indentation"
-    if not folder.is_dir():
-        pytest.skip("no beef indentation curves in the reference data")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def curves(beef: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    results = tmp_path_factory.mktemp("curves")
-    return import_files(repository / "profiles/imports/zwick_csv.toml", sorted((beef / "csv").glob("*.csv")), results)
-
-
-@pytest.fixture(scope="module")
-def sheets(beef: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    pytest.importorskip("openpyxl", reason="extra `excel` is not installed")
-    results = tmp_path_factory.mktemp("sheets")
-    return import_files(repository / "profiles/imports/zwick_xlsx.toml", sorted((beef / "raw").glob("*.xlsx")), results)
 
 
 def peak_between_samples(force: Channel) -> float:
