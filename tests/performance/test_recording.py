@@ -23,6 +23,7 @@ from bench.archive import DatasetSpec, GroupSpec, Provenance, Run, RunWriter
 pytestmark = [pytest.mark.performance, pytest.mark.slow]
 
 CHANNELS, RATE_HZ, BLOCK = 16, 10_000.0, 1000
+CHUNK = 5 * BLOCK  # as the procedures record: a block is read every 0.1 s, a chunk holds five
 DTYPE = "f4"  # what docs/decisions/0002-archive-format.md advises for converters of up to 16 bits
 TICK_NS = 2_000_000
 PAIRS, MOST_PAIRS = 12, 30
@@ -111,7 +112,7 @@ class Side:
 @pytest.fixture
 def feeder(tmp_path: Path) -> Iterator[tuple[Feeder, RunWriter]]:
     names = tuple(f"gauge_{i}" for i in range(CHANNELS))
-    group = GroupSpec("daq", (DatasetSpec("raw", "V", "voltage", names, DTYPE),), RATE_HZ, BLOCK)
+    group = GroupSpec("daq", (DatasetSpec("raw", "V", "voltage", names, DTYPE),), RATE_HZ, CHUNK)
     provenance = Provenance("nobody", "none", "benchmark", "none", datetime.now(UTC), "lab", False)
     writer = RunWriter.create(tmp_path, "recording", provenance, [group])
     feeder = Feeder(writer, DTYPE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -408,3 +409,19 @@ def test_a_mapping_is_found_by_its_file_name(tmp_path: Path) -> None:
 def test_every_shipped_mapping_is_valid(repository: Path) -> None:
     mappings = sorted((repository / "profiles" / "imports").glob("*.toml"))
     assert {"zwick_csv", "zwick_xlsx"} <= {load_mapping(path).name for path in mappings}
+
+
+def test_the_example_of_the_guide_imports_the_file_it_describes(repository: Path, tmp_path: Path) -> None:
+    guide = (repository / "docs" / "importing.md").read_text(encoding="utf-8")
+    example = guide.partition("```toml\n")[2].partition("```")[0]
+    mapping, file = tmp_path / "lab_csv.toml", tmp_path / "essai_20230701.csv"
+    mapping.write_text(example, encoding="utf-8")
+    file.write_text("Temps d'essai;Force standard;Allongement\ns;N;µm\n0,0;1,5;0\n0,1;2,5;1500\n", encoding="cp1252")
+    assert check_mapping(tomllib.loads(example), mapping) == []
+    (path,) = import_files(mapping, [file], tmp_path / "results")
+    with Run.open(path) as run:
+        assert run.get("contact_force", unit="N", kind="force").values.tolist() == [1.5, 2.5]
+        assert run.channel("encoder_position").unit == "mm"
+        assert run.channel("encoder_position").values.tolist() == [0.0, 1.5]
+        assert run.started_utc == "2023-06-30T22:00:00.000000Z"
+        assert run.provenance["operator"] == "A. Lovelace"
