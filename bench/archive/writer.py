@@ -34,6 +34,7 @@ from bench.archive.schema import (
     LIBVER,
     PARTIAL_SUFFIX,
     PHASE_DTYPE,
+    RUNNING,
     SEALED_STATUSES,
     SUFFIX,
     GroupSpec,
@@ -48,6 +49,8 @@ _SYNC_S = 1.0
 _CLOSE_DEADLINE_S = 120.0
 _SIMULATED_WAIT_S = 60.0
 _STOP = object()
+_CLOSING = "CLOSING"
+_OPEN = (RUNNING, _CLOSING)
 
 
 class RunWriter:
@@ -63,13 +66,14 @@ class RunWriter:
         on_commit: Callable[[str, int], None] | None,
     ) -> None:
         self.path = partial
-        self.status = "RUNNING"
+        self.status = RUNNING
         self._file = file
         self._held = hold(partial)
         self._specs = {group.name: group for group in groups}
         self._pending = {g.name: Pending(g, file["entry"][g.name]) for g in groups}
         self._tables = {name: file["entry"][name] for name in ("phases", "events", "anchors")}
         self._rows = {"phases": 0, "events": 0}
+        self._capacity = {name: len(table) for name, table in self._tables.items()}
         self._last_time = dict.fromkeys(self._specs, float("-inf"))
         self._queue: queue.Queue[Any] = queue.Queue(queue_length)
         self._queue_wait_s = queue_wait_s
@@ -222,8 +226,10 @@ class RunWriter:
             raise ArchiveError(
                 f"'{status}' is not a final status", where=str(self.path), remedy=f"One of {', '.join(SEALED_STATUSES)}"
             )
-        if self.status != "RUNNING":
+        if self.status not in _OPEN:
             return self.path
+        with self._lock:  # an append is either queued before the thread is told to stop, or refused
+            self.status = _CLOSING
         self._stop_thread()
         self.status = status
         try:
@@ -246,7 +252,7 @@ class RunWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.status != "RUNNING":
+        if self.status not in _OPEN:
             return
         if error is None:
             self.close("COMPLETE")
@@ -260,7 +266,7 @@ class RunWriter:
     def _row(self, table: str, values: tuple[object, ...]) -> None:
         with self._lock:
             index = self._rows[table]
-            if index >= len(self._tables[table]):
+            if index >= self._capacity[table]:
                 raise ArchiveError(
                     f"the table of {table} is full ({index} rows)",
                     where=str(self.path),
@@ -270,18 +276,19 @@ class RunWriter:
         self._put(Row(table, index, (1, *values)))
 
     def _put(self, item: object) -> None:
-        if self.status != "RUNNING":
-            raise ArchiveError("the archive is closed", where=str(self.path), remedy="Append before close()")
-        if self._failure is not None or not self._thread.is_alive():
-            raise self._lost(self._failure)
-        try:
-            self._queue.put(item, block=self._queue_wait_s > 0, timeout=self._queue_wait_s or None)
-        except queue.Full:
-            raise ArchiveError(
-                f"the archive does not keep up: {self._queue.maxsize} blocks wait to be written",
-                where=str(self.path),
-                remedy="Abort the run; record fewer channels, a lower rate or larger blocks, or use a faster disk",
-            ) from None
+        with self._lock:
+            if self.status != RUNNING:
+                raise ArchiveError("the archive is closed", where=str(self.path), remedy="Append before close()")
+            if self._failure is not None or not self._thread.is_alive():
+                raise self._lost(self._failure)
+            try:
+                self._queue.put(item, block=self._queue_wait_s > 0, timeout=self._queue_wait_s or None)
+            except queue.Full:
+                raise ArchiveError(
+                    f"the archive does not keep up: {self._queue.maxsize} blocks wait to be written",
+                    where=str(self.path),
+                    remedy="Abort the run; record fewer channels, a lower rate or larger blocks, or use a faster disk",
+                ) from None
 
     def _lost(self, error: BaseException | None) -> ArchiveError:
         return ArchiveError(

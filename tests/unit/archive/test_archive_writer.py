@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,6 +246,54 @@ def test_a_start_without_a_time_zone_is_refused(archive_provenance: Callable[...
     naive = archive_provenance().started_utc.replace(tzinfo=None)
     with pytest.raises(ArchiveError, match="no time zone"):
         archive_provenance(started_utc=naive)
+
+
+def test_a_viewer_that_follows_the_run_reads_it_live_and_does_not_keep_it_from_being_sealed(
+    archive_writer: Writers, archive_samples: Samples
+) -> None:
+    writer = archive_writer()
+    writer.append("daq", *archive_samples(0, 200))
+    deadline = time.monotonic() + 20
+    while writer.committed("daq") < 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    code = (
+        "import h5py, sys\n"
+        "with h5py.File(sys.argv[1], swmr=True) as file:\n"
+        "    print(file['entry/daq/gauge_1'][150], flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, str(writer.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as viewer:
+        assert viewer.stdout is not None
+        assert float(viewer.stdout.readline()) == -0.3
+        path = writer.close("COMPLETE")
+        viewer.communicate(timeout=20)
+    verify_digest(path)
+
+
+def test_samples_appended_while_closing_are_stored_or_refused_never_lost(
+    archive_writer: Writers, archive_samples: Samples
+) -> None:
+    writer = archive_writer()
+    stored = 0
+
+    def feed() -> None:
+        nonlocal stored
+        with contextlib.suppress(ArchiveError):  # the archive is closed
+            while True:
+                writer.append("daq", *archive_samples(stored, 10))
+                stored += 10
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    while stored < 200:
+        time.sleep(0.001)
+    path = writer.close("COMPLETE")
+    feeder.join(20)
+    assert not feeder.is_alive()
+    with Run.open(path) as run:
+        assert len(run.channel("gauge_0").values) == stored
 
 
 def test_an_unwritable_folder_is_an_archive_error(
