@@ -50,8 +50,8 @@ class Recorders:
         self.process.stdin.flush()
         return int(self.wait(run, "recording")[1][0])
 
-    def wait(self, run: str, word: str) -> tuple[dict[str, int], list[str]]:
-        """Return the commits reported until ``run`` says ``word``, and what follows that word."""
+    def wait(self, run: str, word: str, times: int = 1) -> tuple[dict[str, int], list[str]]:
+        """Return the commits reported until ``run`` has said ``word`` so many times, and what follows that word."""
         assert self.process.stdout is not None
         committed: dict[str, int] = {}
         deadline = time.monotonic() + DEADLINE_S
@@ -60,7 +60,8 @@ class Recorders:
             assert name == run
             if said == "commit":
                 committed[rest[0]] = int(rest[1])
-            if said == word:
+            times -= said == word
+            if times == 0:
                 return committed, rest
         raise TimeoutError(f"{run} did not say {word}")
 
@@ -102,9 +103,11 @@ def test_every_archive_killed_while_recording_recovers_with_all_committed_blocks
     for number in range(50):
         run = f"run{number}"
         pid = recorders.start(run, tmp_path, number, 10**9)
-        time.sleep(moments.uniform(0.0, 0.15))
+        committed, _ = recorders.wait(run, "commit", times=moments.randint(1, 40))
+        time.sleep(moments.uniform(0.0, 0.02))
         os.kill(pid, signal.SIGKILL)
-        committed, (status,) = recorders.wait(run, "ended")
+        more, (status,) = recorders.wait(run, "ended")
+        committed |= more
         assert int(status) == signal.SIGKILL
         (partial,) = tmp_path.glob(f"*_{run}.partial.h5")
         before = partial.read_bytes()
@@ -113,7 +116,7 @@ def test_every_archive_killed_while_recording_recovers_with_all_committed_blocks
         assert check(recover(partial), committed, recorder) == "CRASHED"
         assert partial.read_bytes() == before
         totals.append(committed.get("daq", 0))
-    assert np.median(totals) > 1000  # the kills fell among commits, not before the first
+    assert max(totals) > 2000  # early and late kills
 
 
 def test_a_kill_while_sealing_loses_nothing_either(tmp_path: Path, recorders: Recorders, recorder: ModuleType) -> None:
