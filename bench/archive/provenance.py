@@ -138,7 +138,7 @@ def read_texts(entry: h5py.Group, where: str) -> dict[str, str]:
             raise ArchiveError(
                 f"the text '{name}' does not have the hash stored beside it",
                 where=f"{where}: {dataset.name}",
-                remedy="The archive was changed or damaged; go back to a copy that `bench verify` accepts",
+                remedy="The archive was changed or damaged; go back to another copy",
             )
         texts[name] = text
     return texts

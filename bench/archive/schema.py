@@ -84,7 +84,8 @@ class GroupSpec:
     rate_hz : float or None
         Sample rate of a hardware-clocked group [Hz]; None where samples come at irregular times.
     block : int
-        Samples per chunk. Whole chunks are what survives a kill: take about 0.1 s, and few for slow groups.
+        Samples per chunk. Whole chunks are what survives a kill, and every chunk costs the process about 0.5 ms in
+        which no other thread moves: take 0.1 to 0.5 s, and few samples for slow groups.
     """
 
     name: str
