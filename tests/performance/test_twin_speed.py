@@ -7,31 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bench.archive import Run
 from bench.procedures import perform
 from bench.profile import load_procedure, load_specimen
-from bench.station import Station
 
 pytestmark = [pytest.mark.performance, pytest.mark.slow]
 
 FASTER = 30.0
-#: A single digital read over gRPC on the two-core machine the figure is stated for [s]. Such calls are most of a run,
-#: so on a slower or a busy machine the ratio shrinks about as much as this read grows; both are measured in one run.
-REFERENCE_READ_S = 0.55e-3
-READS = 300
-
-
-def seconds_per_read(station: Station) -> float:
-    """Return the median time of reading the e-stop [s]."""
-    taken = []
-    for _ in range(READS):
-        start = time.perf_counter()
-        station.interlock.healthy()
-        taken.append(time.perf_counter() - start)
-    return float(np.median(taken))
 
 
 def test_the_whole_indentation_runs_thirty_times_faster_than_in_the_lab(
@@ -43,23 +27,17 @@ def test_the_whole_indentation_runs_thirty_times_faster_than_in_the_lab(
     procedure = load_procedure(repository / "profiles/procedures/indentation.toml")
     specimen = load_specimen(repository / "profiles/specimens/liver_phantom_a.toml")
     with open_rig("liver_phantom_a", seed=1) as station:
-        before_read = seconds_per_read(station)
         world, start = station.clock.now_ns(), time.perf_counter()
         path = perform(station, procedure, specimen, operator="A. Tester", results_dir=tmp_path)
         wall = time.perf_counter() - start
         simulated = (station.clock.now_ns() - world) * 1e-9
-        read = (before_read + seconds_per_read(station)) / 2
     with Run.open(path) as run:
         assert run.status == "COMPLETE"
         recorded = len(run.get("contact_force").values) / 1000.0
     assert simulated > 300.0
     assert recorded == pytest.approx(simulated, abs=3.0)
     ratio = simulated / wall
-    scaled = ratio * max(1.0, read / REFERENCE_READ_S)
-    told = (
-        f"{simulated:.0f} s in {wall:.1f} s, {ratio:.1f} x real time; a digital read took {read * 1e3:.2f} ms, "
-        f"at {REFERENCE_READ_S * 1e3:.2f} ms that is {scaled:.1f} x"
-    )
+    told = f"{simulated:.0f} s in {wall:.1f} s, {ratio:.1f} x real time"
     record_property("twin_speed", told)
     print(told)
-    assert scaled >= FASTER, told
+    assert ratio >= FASTER, told
