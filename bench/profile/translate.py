@@ -39,7 +39,12 @@ def translate(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails
         return [Issue(f"{key}.driver", given, _one_of(tags), near_miss(str(context.get("tag")), tags))]
     hint = ""
     if kind == "literal_error" and isinstance(detail["input"], str):
-        hint = near_miss(detail["input"], re.findall(r"'([^']*)'", str(context.get("expected", ""))))
+        allowed = str(context.get("expected", ""))
+        hint = near_miss(detail["input"], re.findall(r"'([^']*)'", allowed))
+        if detail["input"].strip() in re.split(
+            ", | or ", allowed
+        ):  # texts among the allowed carry quotes, numbers none
+            hint = "Write it without quotes"
     return [Issue(key, given, expected, hint)]
 
 
