@@ -110,7 +110,8 @@ def recover(path: Path | str, output: Path | str | None = None) -> Path:
     Raises
     ------
     ArchiveError
-        Not an archive, being recorded, the output exists, or the structure is damaged beyond the superblock.
+        Not an archive, being recorded, sealed and whole, the output exists, or the structure is damaged beyond the
+        superblock.
     """
     path = Path(path)
     if not path.is_file():
@@ -119,6 +120,11 @@ def recover(path: Path | str, output: Path | str | None = None) -> Path:
     output = path.with_name(f"{stem}.recovered{SUFFIX}") if output is None else Path(output)
     if output.exists():
         raise ArchiveError("the name is taken", where=str(output), remedy="Name another output, or use that one")
+    if not path.name.endswith(PARTIAL_SUFFIX) and _is_whole(path):
+        # A second file of the same run under another name would look like a second measurement.
+        raise ArchiveError(
+            "the archive is sealed and whole: there is nothing to recover", where=str(path), remedy="Use it as it is"
+        )
     if is_held(path):
         raise ArchiveError(
             "the archive is being recorded at this moment",
@@ -155,6 +161,15 @@ def _cut_to_common_length(path: Path) -> None:
                     dataset.resize(length, axis=0)
 
 
+def _is_whole(path: Path) -> bool:
+    """Return whether the file opens as a sealed archive whose content has its digest."""
+    try:
+        verify_digest(path)
+    except ArchiveError:
+        return False
+    return True
+
+
 def _is_sealed(path: Path) -> bool:
     """Return whether the patched archive carries a digest that holds; raise when it is not an archive at all."""
     with reading(str(path)), h5py.File(path, "r+", libver=LIBVER) as file:
@@ -164,10 +179,4 @@ def _is_sealed(path: Path) -> bool:
         raise ArchiveError(
             "an HDF5 file, but not an archive of the bench", where=str(path), remedy="Recover it with its own program"
         )
-    if status == RUNNING:
-        return False
-    try:
-        verify_digest(path)
-    except ArchiveError:
-        return False
-    return True
+    return status != RUNNING and _is_whole(path)

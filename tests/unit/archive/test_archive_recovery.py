@@ -96,6 +96,14 @@ def test_an_existing_output_is_never_overwritten(crashed: Path) -> None:
     assert recover(crashed, path.with_name("again.h5")).is_file()
 
 
+def test_a_sealed_archive_is_not_doubled(crashed: Path) -> None:
+    sealed = recover(crashed)
+    names = sorted(path.name for path in crashed.parent.iterdir())
+    with pytest.raises(ArchiveError, match="sealed and whole: there is nothing to recover"):
+        recover(sealed)
+    assert sorted(path.name for path in crashed.parent.iterdir()) == names
+
+
 @pytest.mark.parametrize("content", [b"", b"\x89HDF\r\n\x1a\n", b"time,force\n" * 20])
 def test_what_is_no_archive_is_refused_and_leaves_nothing(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.partial.h5"
