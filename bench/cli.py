@@ -104,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="summarise a run: provenance, phases, channels, verdicts")
     show.add_argument("run_file", metavar="RUN.h5", type=Path)
     show.set_defaults(run=_show)
+
+    verify = commands.add_parser("verify", help="compare the content of archives with the digest they were sealed with")
+    verify.add_argument("run_file", metavar="RUN.h5", nargs="+", type=Path)
+    verify.set_defaults(run=_verify)
     return parser
 
 
@@ -201,6 +205,14 @@ def _show(options: argparse.Namespace) -> int:
     with Run.open(options.run_file) as run:
         for line in summary(run):
             _say(line)
+    return OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from bench.archive import verify_digest
+
+    for path in options.run_file:
+        _say(f"{path}: the content is what was sealed, digest {verify_digest(path)}")
     return OK
 
 

@@ -44,6 +44,10 @@ class Run:
         self.digest = str(self.attributes["digest"])
         self.simulated = bool(self.attributes["simulated"])
 
+    def __repr__(self) -> str:
+        stamp = " (SIMULATED)" if self.simulated else ""
+        return f"<Run {self.path}: {self.status}{stamp}>"
+
     @property
     def _entry(self) -> h5py.Group:
         if not self._file:

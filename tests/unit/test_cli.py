@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -262,3 +263,20 @@ def test_twin_hands_its_options_on_and_says_which_rigs_there_are(capsys: pytest.
     assert main(["twin", "indentor"]) == 2
     shown = capsys.readouterr()
     assert "indenter" in shown.out + shown.err
+
+
+# -- verify
+
+
+def test_verify_tells_a_whole_archive_from_one_that_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = recorded(tmp_path)
+    assert main(["verify", str(path)]) == 0
+    with Run.open(path) as run:
+        assert run.digest in capsys.readouterr().out
+        assert repr(run) == f"<Run {path}: COMPLETE (SIMULATED)>"
+    with h5py.File(path, "r+") as file:
+        file["entry/force/contact"][3, 0] = 1e-9
+    assert main(["verify", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert "the content changed after sealing: /entry/force/contact" in shown
+    assert "remedy: Judge from an untouched copy" in shown
