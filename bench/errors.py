@@ -24,7 +24,7 @@ class BenchError(Exception):
         self.remedy = remedy
         text = f"{where}: {what}" if where else what
         if remedy:
-            text = f"{text}. {remedy}"
+            text = f"{text.removesuffix('.')}. {remedy}"
         super().__init__(text)
 
 

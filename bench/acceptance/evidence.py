@@ -146,7 +146,7 @@ class Evidence:
         speed = self.analysis.speed.to("mm/s")
         found = [i for i, p in enumerate(self.presses) if abs(p.speed_mm_s - speed) <= SPEED_TOLERANCE * speed]
         if not found:
-            speeds = ", ".join(f"{press.speed_mm_s:.3g}" for press in self.presses)
+            speeds = ", ".join(f"{round(press.speed_mm_s, 3):g}" for press in self.presses)
             raise Refused(
                 f"no press at {self.analysis.speed}; the presses here run at {speeds} mm/s",
                 reason="no_press",

@@ -57,7 +57,7 @@ def abort(station: Station, recording: Recording, error: BaseException) -> Safet
     writer = recording.writer
     with station.supervisor.shielded():
         reason = reason_of(error, station)
-        text = str(error) if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+        text = str(error).removesuffix(".") if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
         # An encoder that contradicts the stage is no witness, least of all one that is stuck.
         witness = None if reason == POSITIONS_DISAGREE else lambda: recording.motion_after_stop(WATCH_S)
         report = station.make_safe(reason, witness=witness)

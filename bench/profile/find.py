@@ -50,4 +50,6 @@ def find_profile(kind_folder: str, name: str | Path, root: Path | None = None) -
         return found
     names = sorted(path.stem for path in folder.glob("*.toml"))
     remedy = f"{near_miss(given.stem, names)} Known: {', '.join(names) or 'none'}".strip()
+    if not names:
+        remedy += ". A folder of profiles is used alone: copy what is missing into it, or name another folder"
     raise ProfileError(f'there is no profile "{name}"', where=str(folder), remedy=remedy)

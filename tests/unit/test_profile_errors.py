@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import ProfileError
-from bench.profile import load_profile, load_rig, load_specimen
+from bench.profile import find_profile, load_profile, load_rig, load_specimen
 from bench.profile.load import parse_profile
 
 RIG = "rigs/indenter.toml"
@@ -181,3 +181,14 @@ def test_a_file_in_another_encoding_is_told_so(tmp_path: Path) -> None:
     file.write_bytes('schema = "bench.rig/1" # µ'.encode("latin-1"))
     with pytest.raises(ProfileError, match="byte 25 that is not UTF-8, expected UTF-8 text"):
         load_profile(file)
+
+
+def test_an_empty_folder_of_profiles_says_that_nothing_is_added_to_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        ProfileError, match=r'no profile "indentation"\. Known: none\. .* used alone: copy what is missing'
+    ):
+        find_profile("procedures", "indentation", tmp_path)
+
+
+def test_a_text_before_its_remedy_ends_in_one_full_stop() -> None:
+    assert str(ProfileError("Press less deep.", remedy="The record is kept")) == "Press less deep. The record is kept"
