@@ -8,6 +8,7 @@ supervisor takes these signals:
   later, never in the middle of a frame on the wire). When no block comes within the grace time, or the signal is
   repeated, it is raised where the main thread stands. When even that has no effect (the thread hangs in a C call), the
   enable line is dropped from the supervisor's own thread.
+  One that comes after the last block leaves the run whole and is dealt with at its end, as between runs.
 - *While the rig is being made safe* signals are only noted.
 
 A process that is killed outright cannot do any of this: see ``docs/safety.md``.
@@ -28,6 +29,8 @@ from bench.errors import SafetyAbort
 
 #: Wall time the run has to come to its next block before it is interrupted where it stands [s].
 GRACE_S = 1.0
+#: How the reason of a run begins that a signal ended.
+_SIGNAL = "signal_"
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 
@@ -103,14 +106,18 @@ class Supervisor:
         if self._shield:
             return
         if not self._running:
-            with self.shielded():
-                self._make_safe(f"signal_{name}")
-            self._restore()
-            signal.raise_signal(number)
+            self._end_process(number)
             return
         if self._pending is not None:
             raise self._abort()
-        self._note(f"signal_{name}", f"the run was ended by {name}")
+        self._note(f"{_SIGNAL}{name}", f"the run was ended by {name}")
+
+    def _end_process(self, number: int) -> None:
+        """Make the rig safe, then let the signal have its usual effect."""
+        with self.shielded():
+            self._make_safe(f"{_SIGNAL}{signal.Signals(number).name}")
+        self._restore()
+        signal.raise_signal(number)
 
     # -- runs
 
@@ -134,6 +141,13 @@ class Supervisor:
             self._acknowledged.set()
             while self._timers:
                 self._timers.pop().cancel()
+        # Only reached by a run that nothing ended. A signal that came after the last block, while the archive was
+        # sealed, ended none, nor did one raised where Python drops exceptions: its sender wants no further run either.
+        self._make_up_for_signal()
+
+    def _make_up_for_signal(self) -> None:
+        if self._pending is not None and self._pending[0].startswith(_SIGNAL):
+            self._end_process(signal.Signals[self._pending[0].removeprefix(_SIGNAL)])
 
     def check(self, now_ns: int | None = None) -> None:
         """Raise what is pending: a signal (``"signal_SIGTERM"``) or the passed deadline (``"deadline"``)."""

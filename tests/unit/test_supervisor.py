@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -37,16 +38,49 @@ def spin(seconds: float) -> None:
         pass
 
 
+def abort_of(supervisor: Supervisor, work: Callable[[], object]) -> SafetyAbort:
+    """Do ``work`` in a run and return what ended it."""
+
+    def run() -> None:
+        with supervisor.run(60.0):
+            work()
+
+    with pytest.raises(SafetyAbort) as stopped:
+        run()
+    return stopped.value
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_signal_in_a_run_is_raised_at_the_next_block(number: signal.Signals) -> None:
     rig = Rig()
-    with rig.supervisor() as supervisor, supervisor.run(60.0):
-        supervisor.check()
-        os.kill(os.getpid(), number)  # the block at hand is finished first: nothing is raised here
-        with pytest.raises(SafetyAbort) as stopped:
+    blocks: list[str] = []
+    with rig.supervisor() as supervisor:
+
+        def work() -> None:
             supervisor.check()
-    assert stopped.value.reason == f"signal_{number.name}"
+            os.kill(os.getpid(), number)
+            blocks.append("finished")  # the block at hand is finished first: nothing is raised here
+            supervisor.check()
+
+        stopped = abort_of(supervisor, work)
+    assert blocks == ["finished"]
+    assert stopped.reason == f"signal_{number.name}"
     assert rig.made_safe == [], "in a run the procedure makes the rig safe, once"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_after_the_last_block_has_its_effect_when_the_run_ends(number: signal.Signals) -> None:
+    rig, effects = Rig(), []
+    before = signal.signal(number, lambda *_: effects.append(list(rig.made_safe)))
+    try:
+        with rig.supervisor() as supervisor:
+            with supervisor.run(60.0):
+                supervisor.check()
+                os.kill(os.getpid(), number)  # no block comes any more: the archive is being sealed
+                assert effects == []
+            assert effects == [[f"signal_{number.name}"]], "the rig is safe first, then the signal acts"
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -59,30 +93,40 @@ def test_the_handlers_that_were_there_come_back(number: signal.Signals) -> None:
 
 def test_a_run_that_does_not_come_to_a_block_is_interrupted_where_it_stands() -> None:
     rig = Rig()
-    with rig.supervisor(grace_s=0.05) as supervisor, supervisor.run(60.0):
+
+    def work() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
-        with pytest.raises(SafetyAbort) as stopped:
-            spin(20.0)
-    assert stopped.value.reason == "signal_SIGHUP"
+        spin(20.0)
+
+    with rig.supervisor(grace_s=0.05) as supervisor:
+        stopped = abort_of(supervisor, work)
+    assert stopped.reason == "signal_SIGHUP"
     assert not rig.dropped.is_set()
 
 
 def test_a_repeated_signal_interrupts_at_once() -> None:
-    with Rig().supervisor() as supervisor, supervisor.run(60.0):
+    def work() -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        with pytest.raises(SafetyAbort, match="SIGINT"):
-            os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with Rig().supervisor() as supervisor:
+        assert abort_of(supervisor, work).reason == "signal_SIGINT"
 
 
 def test_when_nothing_helps_the_enable_line_is_dropped_from_outside() -> None:
     rig = Rig()
-    with rig.supervisor(grace_s=0.05) as supervisor, supervisor.run(60.0):
+
+    def work() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        # A call that swallows the interruption, as a C library in a loop of its own would.
+        # A call that holds the interruption back, as a C library in a loop of its own would.
         try:
             rig.dropped.wait(20.0)
         except SafetyAbort:
             assert rig.dropped.wait(20.0)
+            raise
+
+    with rig.supervisor(grace_s=0.05) as supervisor:
+        abort_of(supervisor, work)
     assert rig.dropped.is_set()
 
 
