@@ -10,6 +10,7 @@ flushes. What was flushed survives a kill of the process, what was synced (about
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -233,18 +234,32 @@ class RunWriter:
         self._stop_thread()
         self.status = status
         try:
-            self._file.close()
-            self._held.close()
             if self._failure is not None:
                 raise self._failure
+            self._file.close()
+            self._held.close()
             seal(self.path, status, reason)
         except Exception as error:
             self.status = "FAILED"
+            self._abandon()
             raise self._lost(error) from error
         final = self.path.with_name(self.path.name.removesuffix(PARTIAL_SUFFIX) + SUFFIX)
         rename_exclusively(self.path, final)
         self.path = final
         return final
+
+    def _abandon(self) -> None:
+        """Let go of a file that could not be written on, without closing it in HDF5.
+
+        After a failed write HDF5 cannot close the file either: it frees it half way, and the next handle on it that
+        Python lets go of ends the whole process in a segmentation fault. So no handle is let go of any more; what was
+        flushed is on disk, and the operating system closes the file when the process ends.
+        """
+        handles = [self._file, *self._tables.values()]
+        handles += [dataset for pending in self._pending.values() for dataset in pending.datasets.values()]
+        for handle in handles:
+            handle.id.locked = True
+        self._held.close()
 
     def __enter__(self) -> RunWriter:
         return self
@@ -289,6 +304,8 @@ class RunWriter:
                     where=str(self.path),
                     remedy="Abort the run; record fewer channels, a lower rate or larger blocks, or use a faster disk",
                 ) from None
+            if self._failure is not None:  # the thread died while this waited for room, and made it
+                raise self._lost(self._failure)
 
     def _lost(self, error: BaseException | None) -> ArchiveError:
         return ArchiveError(
@@ -333,6 +350,9 @@ class RunWriter:
                 self._cpu_s = time.thread_time()
         except BaseException as error:  # any failure here must reach the acquisition, whatever it is
             self._failure = error
+            with contextlib.suppress(queue.Empty):  # nobody takes these any more: who waits for room should hear why
+                while True:
+                    self._queue.get_nowait()
 
     def _take(self, dirty: bool) -> list[Any]:
         """Return all items that wait, at least one unless a sync falls due first."""
