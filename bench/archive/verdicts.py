@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.archive.digest import verify_digest
-from bench.archive.files import flush_folder
+from bench.archive.files import rename_exclusively
 from bench.archive.provenance import plain
 from bench.archive.schema import SUFFIX, iso_utc
 from bench.errors import ArchiveError
@@ -63,17 +63,38 @@ def add_verdict(run_path: Path | str, verdict_record: Mapping[str, Any]) -> Path
             "supersedes": {"file": before.name, "sha256": _sha256(before)} if before else None,
             "verdict": plain(verdict_record),
         }
+        content["content_sha256"] = _content_sha256(content)
         path = run_path.with_name(f"{_stem(run_path)}.verdict-{number:03d}.json")
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                json.dump(content, file, indent=1, sort_keys=True, ensure_ascii=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except FileExistsError:
-            continue  # somebody judged the same archive at the same moment: supersede that one
-        flush_folder(path.parent)
-        return path
+        if _write_whole(path, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"):
+            return path
+        # somebody judged the same archive at the same moment: supersede that one
+
+
+def _write_whole(path: Path, text: str) -> bool:
+    """Write a new file, all of it or nothing: half a record would stand in the way of every later one.
+
+    Returns False when ``path`` exists already.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        rename_exclusively(part, path)
+    except ArchiveError as error:
+        if isinstance(error.__cause__, FileExistsError):
+            return False
+        raise
+    except OSError as error:
+        raise ArchiveError(
+            f"the verdict cannot be written ({error.strerror or error})",
+            where=str(path),
+            remedy="Check that the folder can be written and the disk has room, then judge again",
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return True
 
 
 def read_verdicts(run_path: Path, digest: str) -> tuple[VerdictRecord, ...]:
@@ -101,6 +122,8 @@ def _read(path: Path, number: int) -> VerdictRecord:
             raise ArchiveError(
                 f"schema '{content['schema']}'", where=str(path), remedy=f"This bench reads '{VERDICT_SCHEMA}'"
             )
+        if _content_sha256(content) != content["content_sha256"]:
+            raise ArchiveError("the verdict was edited after it was written", where=str(path), remedy=broken)
         link = content["supersedes"]
         before = None if link is None else path.with_name(link["file"])
         chained = before is None if number == 1 else before is not None and _sha256(before) == link["sha256"]
@@ -120,6 +143,12 @@ def _read(path: Path, number: int) -> VerdictRecord:
 
 def _stem(run_path: Path) -> str:
     return run_path.name.removesuffix(SUFFIX)
+
+
+def _content_sha256(content: Mapping[str, Any]) -> str:
+    """Return the hash of a record's content but the hash itself. No signature: it shows an edit, not a forgery."""
+    rest = {name: value for name, value in content.items() if name != "content_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(path: Path) -> str:

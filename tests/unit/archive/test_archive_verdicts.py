@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -37,12 +40,34 @@ def test_a_number_that_is_not_finite_is_recorded_as_text(sealed_run: Path) -> No
     assert json.loads(path.read_text())["verdict"]["value"] == "nan"
 
 
-def test_an_edited_verdict_breaks_the_chain(sealed_run: Path) -> None:
+def test_an_edited_verdict_is_noticed(sealed_run: Path) -> None:
     first = add_verdict(sealed_run, {"outcome": "FAIL"})
     add_verdict(sealed_run, {"outcome": "FAIL"})
     first.write_text(first.read_text().replace("FAIL", "PASS"))
-    with Run.open(sealed_run) as run, pytest.raises(ArchiveError, match="chain of verdicts is broken"):
+    with Run.open(sealed_run) as run, pytest.raises(ArchiveError, match="edited after it was written"):
         _ = run.verdicts
+
+
+def test_an_edited_last_verdict_is_noticed_too(sealed_run: Path) -> None:
+    last = add_verdict(sealed_run, {"outcome": "FAIL"})
+    last.write_text(last.read_text().replace("FAIL", "PASS"))
+    with Run.open(sealed_run) as run, pytest.raises(ArchiveError, match="edited after it was written"):
+        _ = run.verdicts
+
+
+def test_a_verdict_that_cannot_be_written_leaves_nothing_in_the_way(
+    sealed_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = sorted(sealed_run.parent.iterdir())
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        with pytest.raises(ArchiveError, match="No space left"):
+            add_verdict(sealed_run, {"outcome": "PASS"})
+    assert sorted(sealed_run.parent.iterdir()) == before
+    assert add_verdict(sealed_run, {"outcome": "PASS"}).name.endswith(".verdict-001.json")
 
 
 def test_a_removed_verdict_breaks_the_chain(sealed_run: Path) -> None:
@@ -59,6 +84,8 @@ def test_a_verdict_of_another_archive_is_refused(sealed_run: Path) -> None:
     shutil.copy(sealed_run, other)
     verdict = add_verdict(other, {"outcome": "PASS"})
     changed = json.loads(verdict.read_text()) | {"archive_digest": "0" * 64}
+    del changed["content_sha256"]
+    changed["content_sha256"] = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
     sealed_run.with_name(f"{sealed_run.stem}.verdict-001.json").write_text(json.dumps(changed))
     with Run.open(sealed_run) as run, pytest.raises(ArchiveError, match="given on another archive"):
         _ = run.verdicts
