@@ -188,6 +188,8 @@ def _print_verdict(verdict: Verdict) -> None:
     _say(f"{verdict.criteria_name} {verdict.criteria_version}: {verdict.outcome}{stamp}")
     for row in verdict.rows:
         _say(f"  {row}")
+    if not verdict.criteria_archived:
+        _say("  these criteria are not among those archived with the run: they were not fixed before it")
     if verdict.explanation and verdict.outcome != "PASS":
         _say(f"  {verdict.explanation}")
 

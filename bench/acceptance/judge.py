@@ -30,10 +30,12 @@ from bench.acceptance.uncertainty import Budget, Component, scatter_of_mean
 from bench.acceptance.verdict import ReplicateValue, Row, Verdict
 from bench.archive import Run
 from bench.errors import BenchError, Refused
-from bench.profile import CriteriaProfile, Criterion
+from bench.profile import CriteriaProfile, Criterion, parse_profile
 from bench.units import factor
 
 COMPLETE = "COMPLETE"
+#: How the names of the criteria begin among the texts of an archive.
+ARCHIVED_CRITERIA = "acceptance/"
 #: Refusals that mean there was nothing to judge; every other refusal is the bench's fault.
 NOTHING_THERE = ("no_press", "no_segment", "residual_too_short", "too_few_replicates")
 FEWEST_REPLICATES = 2
@@ -53,7 +55,7 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     Verdict
         One row per criterion. PASS, MARGINAL and FAIL are said of the device under test; ERROR of the bench: the run
         was aborted or crashed, a channel is missing, a fit was refused, a certificate had expired, the specimen had not
-        recovered between presses. NOT-RUN when there
+        recovered between presses, the criteria changed since the run without a new version. NOT-RUN when there
         is nothing to judge: no such press or segment, too few replicates. The overall outcome is the worst of the rows
         by :data:`~bench.acceptance.decision.SEVERITY`. The same archive and criteria give the same verdict.
 
@@ -66,8 +68,13 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
         with Run.open(run) as opened:
             return judge_run(opened, criteria)
     evidence = Evidence(run, criteria.analysis)
+    archived = criteria.source.text in run.texts.values()
+    why = ""
     if run.status != COMPLETE:
         why = f"the run is {run.status}" + (f" ({run.reason})" if run.reason else "")
+    elif not archived:
+        why = _changed_since(run, criteria)
+    if why:
         rows = [_empty(criterion, Outcome.ERROR, why) for criterion in criteria.criteria]
     else:
         rows = [judge_criterion(evidence, criterion) for criterion in criteria.criteria]
@@ -82,9 +89,29 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
         archive_digest=run.digest,
         simulated=run.simulated,
         software_version=bench.__version__,
-        criteria_archived=criteria.source.text in run.texts.values(),
+        criteria_archived=archived,
         analysis=evidence.record(),
     )
+
+
+def _changed_since(run: Run, criteria: CriteriaProfile) -> str:
+    """Say that the run holds other criteria of the same name and version; nothing when it does not.
+
+    Limits are fixed before anything is measured. Whoever changes them gives them a new version, so that no verdict
+    goes by the name of criteria that were others. Comments and descriptions may change.
+    """
+    for name, text in run.texts.items():
+        if not name.startswith(ARCHIVED_CRITERIA):
+            continue
+        found, _ = parse_profile(text, Path(f"{run.path}:{name}"))
+        if not isinstance(found, CriteriaProfile) or (found.name, found.version) != (criteria.name, criteria.version):
+            continue
+        if (found.analysis, found.criteria) != (criteria.analysis, criteria.criteria):
+            return (
+                f"criteria {criteria.name} {criteria.version} changed since the run was made: it holds others of that "
+                "name and version. Judge by those, or give the changed ones a new version"
+            )
+    return ""
 
 
 def judge_criterion(evidence: Evidence, criterion: Criterion) -> Row:

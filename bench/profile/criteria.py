@@ -43,7 +43,7 @@ class Criterion(Section):
     at_time: NonNegativeTime | None = None
     definition: Text
     decision: Literal["simple", "guard_band"]
-    coverage_factor: float = Field(default=2.0, gt=0)
+    coverage_factor: float = Field(default=2.0, ge=1)  # below, the guard band would guard nothing
     aggregate: Literal["mean", "max"]
 
     def comparisons(self) -> Iterator[Issue]:
@@ -55,6 +55,10 @@ class Criterion(Section):
             given = f'"{self.limit}"'
             yield Issue(
                 "limit", given, f"{article(kind)} such as '{EXAMPLES[kind]}'", f"It is {article(self.limit.kind)}"
+            )
+        elif self.limit.magnitude <= 0:
+            yield Issue(
+                "limit", f'"{self.limit}"', "a limit above 0", "A magnitude is never below it, so nothing passes"
             )
         if self.segment == "residual" and self.at_time is None:
             yield Issue("at_time", "nothing", 'the time after unloading, such as "3 s"', "A residual force decays")

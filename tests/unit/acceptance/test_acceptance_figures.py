@@ -258,3 +258,19 @@ def test_the_table_of_metrics_is_the_one_profiles_are_checked_against() -> None:
     assert set(METRICS) == set(METRIC_KINDS)
     for name, metric in METRICS.items():
         assert metric.base_unit in KINDS[METRIC_KINDS[name]]
+
+
+def test_criteria_changed_under_their_old_version_judge_nothing(
+    archive: Callable[..., Path], criteria: Callable[..., CriteriaProfile]
+) -> None:
+    fixed = criteria()
+    run = archive(scaled(*GOOD), texts={"acceptance/contact_model.toml": fixed.source.text})
+    loosened = ('limit = "10 %"', 'limit = "90 %"')
+    verdict = judge_run(run, criteria(loosened))
+    assert (verdict.outcome, {row.outcome for row in verdict.rows}) == ("ERROR", {"ERROR"})
+    assert "changed since the run was made" in verdict.explanation
+    assert "new version" in verdict.explanation
+    # With a version of their own they are what they say they are; a comment changes no criterion.
+    renewed = judge_run(run, criteria(loosened, (f'version = "{fixed.version}"', 'version = "90"')))
+    assert (renewed.outcome, renewed.criteria_archived) == ("PASS", False)
+    assert judge_run(run, criteria(("[analysis]", "[analysis]  # as ever"))).outcome == "PASS"
