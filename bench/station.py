@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.clock import Clock, WallClock
-from bench.errors import InstrumentError, ProfileError, SafetyAbort
+from bench.errors import BenchError, InstrumentError, ProfileError, SafetyAbort
 from bench.instruments.protocols import (
     Acquisition,
     BridgeInput,
@@ -226,6 +226,22 @@ class Station:
                 where=f"rig {self.rig.name}",
                 remedy="Press the e-stop, then look at the rig before anybody uses it again.",
             )
+
+
+def stop_unwatched(station: Station) -> bool:
+    """Make the rig safe when the axis moves although no procedure runs, so nobody watches the force; say whether.
+
+    An axis that cannot be asked counts as one that moves.
+    """
+    if station.stage.latched:
+        return False
+    try:
+        moving = station.stage.is_moving()
+    except BenchError:
+        moving = True
+    if moving:
+        station.make_safe("unwatched_motion")
+    return moving
 
 
 def open_station(

@@ -78,14 +78,17 @@ def judge(run, criteria):
 
 @pytest.fixture(scope="session")
 def bench_parts(bench_parts):
-    return dataclasses.replace(bench_parts, open_station=open_station, run_procedure=run_procedure, judge=judge)
+    return dataclasses.replace(
+        bench_parts, open_station=open_station, run_procedure=run_procedure, judge=judge,
+        stop_unwatched=lambda station: bool(os.environ.get("FAKE_MOVING")),
+    )
 """
 
 
 @pytest.fixture
 def lab(pytester: pytest.Pytester, repository: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A lab's repository with the conftest of a checkout and exchanged parts; the profiles are the bench's own."""
-    for name in ("FAKE_OUTCOME", "FAKE_ABORT", "FAKE_UNPLUGGED"):
+    for name in ("FAKE_OUTCOME", "FAKE_ABORT", "FAKE_UNPLUGGED", "FAKE_MOVING"):
         monkeypatch.delenv(name, raising=False)
     pytester.makeconftest((repository / "conftest.py").read_text(encoding="utf-8") + LAB)
     return pytester

@@ -42,6 +42,30 @@ def test_one_station_serves_the_session_and_is_closed(lab: pytest.Pytester) -> N
     ]
 
 
+def test_an_axis_left_moving_by_a_test_ends_the_driving(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.makepyfile(
+        """
+        def test_own_motion(station):
+            assert station.name == "indenter"
+            raise ValueError("a mistake of the lab's")
+        def test_next(perform): perform("indentation")
+        """
+    )
+    monkeypatch.setenv("FAKE_MOVING", "1")
+    result = lab.runpytest()
+    assert "2 failed" in result.stdout.str() or "1 failed, 1 error" in result.stdout.str()
+    result.stdout.fnmatch_lines(["*test_own_motion ended while the axis moved, and the rig was made safe*"])
+    assert "perform" not in (lab.path / "log.txt").read_text()
+
+
+def test_a_folder_for_results_that_cannot_be_made_is_told_before_the_rig_is_opened(lab: pytest.Pytester) -> None:
+    lab.makepyfile("def test_press(perform): perform('indentation')")
+    (lab.path / "taken").write_text("a file")
+    result = lab.runpytest("--results=taken")
+    result.stdout.fnmatch_lines(["*the folder for results cannot be made*--results=DIR*"])
+    assert "open" not in (lab.path / "log.txt").read_text()
+
+
 def test_the_twin_changes_its_specimen_between_runs_one_station_at_a_time(lab: pytest.Pytester) -> None:
     lab.makepyfile(
         """
