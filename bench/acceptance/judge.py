@@ -28,7 +28,7 @@ from bench.acceptance.explain import explain_failure, explain_margin
 from bench.acceptance.metrics import COMMON, METRICS, Measured
 from bench.acceptance.uncertainty import Budget, Component, scatter_of_mean
 from bench.acceptance.verdict import ReplicateValue, Row, Verdict
-from bench.archive import Run
+from bench.archive import Run, verify_digest
 from bench.errors import BenchError, Refused
 from bench.profile import CriteriaProfile, Criterion, parse_profile
 from bench.units import factor
@@ -62,11 +62,12 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     Raises
     ------
     ArchiveError
-        The archive cannot be opened at all.
+        The archive cannot be opened at all, or its content is not what was sealed.
     """
     if not isinstance(run, Run):
         with Run.open(run) as opened:
             return judge_run(opened, criteria)
+    verify_digest(run.path)
     evidence = Evidence(run, criteria.analysis)
     archived = criteria.source.text in run.texts.values()
     why = ""

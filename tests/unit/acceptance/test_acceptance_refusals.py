@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 from bench.acceptance import Outcome, Verdict, judge_run
 from bench.acceptance.evidence import ForceCalibration
 from bench.archive import DatasetSpec, GroupSpec, Provenance, RunWriter
+from bench.errors import ArchiveError
 from bench.profile import CriteriaProfile
 
 RATE = 100.0
@@ -43,6 +45,16 @@ def test_a_run_that_did_not_end_as_planned_is_the_benchs_error(
     assert {row.outcome for row in verdict.rows} == {Outcome.ERROR}
     assert status in verdict.rows[0].detail
     assert reason in verdict.rows[0].detail
+
+
+def test_an_archive_edited_by_hand_is_not_judged(
+    archive: Callable[..., Path], criteria: Callable[..., CriteriaProfile]
+) -> None:
+    path = archive(scaled(*GOOD))
+    with h5py.File(path, "r+") as file:
+        file["entry/force/contact"].resize(1000, axis=0)
+    with pytest.raises(ArchiveError, match="content changed after sealing: /entry/force/contact"):
+        judge_run(path, criteria())
 
 
 def clipped(force: np.ndarray) -> np.ndarray:
