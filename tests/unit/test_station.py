@@ -26,7 +26,7 @@ from bench.errors import (
 from bench.instruments.protocols import Identity, LinearStage
 from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
 from bench.safety import GatedStage, Interlock
-from bench.station import Station, open_station
+from bench.station import Station, open_station, stop_unwatched
 from bench.station_drivers import Addresses
 
 OpenRig = Callable[..., Any]
@@ -146,6 +146,25 @@ def test_an_axis_that_is_not_homed_is_homed_once_it_is_enabled(lab: Lab, rig: Ri
     lab.homed = False
     with open_station(rig, "lab"):
         assert lab.log[-3:] == ["enable True", "home", "arm 0 55"]
+
+
+@pytest.mark.parametrize("answer", [True, InstrumentError("the stage does not answer")])
+def test_an_axis_that_moves_while_nobody_watches_is_stopped(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch, answer: bool | InstrumentError
+) -> None:
+    def is_moving(stage: Instrument) -> bool:
+        if isinstance(answer, InstrumentError):
+            raise answer
+        return answer
+
+    with open_station(rig, "lab") as station:
+        assert not stop_unwatched(station)
+        assert not station.stage.latched
+        monkeypatch.setattr(Instrument, "is_moving", is_moving)
+        assert stop_unwatched(station)
+        assert lab.log[-2:] == ["stop", "enable False"]
+        assert station.stage.latched == "unwatched_motion"
+        assert not stop_unwatched(station), "once is enough"
 
 
 def test_a_failing_first_instrument_leaves_nothing_open(lab: Lab, rig: RigProfile) -> None:
