@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import ArchiveError, CalibrationError, Refused
 from bench.identify.contact_fit import ContactFit, fit_contact
-from bench.identify.contact_point import ContactPoint, estimate_contact
+from bench.identify.contact_point import BaselineRule, ContactPoint, estimate_contact
 from bench.identify.deviation import Deviations, compare
 from bench.identify.frame import RIGID, Frame
 from bench.identify.memory import NOT_RECOVERED
@@ -163,8 +163,12 @@ class Evidence:
         """
         if index not in self._contacts:
             method = "power_law" if self._free else self.analysis.contact_estimator
-            self._contacts[index] = estimate_contact(self.presses[index], method)
+            self._contacts[index] = estimate_contact(self.presses[index], method, rule=self._rule)
         return self._contacts[index]
+
+    @property
+    def _rule(self) -> BaselineRule:
+        return BaselineRule(self.analysis.least_baseline.to("s"), self.analysis.least_free_air.to("mm"))
 
     @property
     def _free(self) -> bool:
@@ -185,18 +189,19 @@ class Evidence:
         press = self.presses[index]
         if self._free and shift_mm == 0.0:
             fit = self._fit([press], "fit")
-            return Comparison(fit, compare(fit, press, contact=fit.contacts[0]))
+            return Comparison(fit, compare(fit, press, contact=fit.contacts[0], rule=self._rule))
         found = self.comparison(index, "in_sample").fit.contacts[0] if self._free else self.contact(index)
         contact = replace(found, position_mm=found.position_mm + shift_mm)
         fit = self._fit([press], [contact])
-        return Comparison(fit, compare(fit, press, contact=contact))
+        return Comparison(fit, compare(fit, press, contact=contact, rule=self._rule))
 
     def _by_others(self, index: int) -> Comparison:
         others = [i for i in range(len(self.presses)) if i != index]
         presses = [self.presses[i] for i in others]
         fit = self._fit(presses, "fit" if self._free else [self.contact(i) for i in others])
         # nothing of the others' law may place this press's contact point: it would hide part of what the law gets wrong
-        return Comparison(fit, compare(fit, self.presses[index], contact=None if self._free else self.contact(index)))
+        contact = None if self._free else self.contact(index)
+        return Comparison(fit, compare(fit, self.presses[index], contact=contact, rule=self._rule))
 
     def _fit(self, presses: list[Press], contact: str | list[ContactPoint]) -> ContactFit:
         return fit_contact(
@@ -206,6 +211,7 @@ class Evidence:
             frame=self.rig.frame if self.analysis.compensate_frame else RIGID,
             reference_depth_mm=self.analysis.reference_depth.to("mm"),
             weighting=self.analysis.weighting,
+            rule=self._rule,
             capacity_N=self.rig.capacity_N,
         )
 
@@ -229,6 +235,8 @@ class Evidence:
             "compensate_frame": self.analysis.compensate_frame,
             "speed": str(self.analysis.speed),
             "reference_depth": str(self.analysis.reference_depth),
+            "least_baseline": str(self.analysis.least_baseline),
+            "least_free_air": str(self.analysis.least_free_air),
         }
         record["fits"] = [
             {"replicate": self.presses[index].replicate, "prediction": prediction, **_fit_record(found)}

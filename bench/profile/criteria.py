@@ -7,9 +7,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.profile.fields import AnyQuantity, Name, NonNegativeTime, PositiveLength, Profile, Section, Speed, Text
+from bench.profile.fields import (
+    AnyQuantity,
+    Name,
+    NonNegativeLength,
+    NonNegativeTime,
+    PositiveLength,
+    Profile,
+    Section,
+    Speed,
+    Text,
+)
 from bench.profile.problem import Issue, near_miss
-from bench.units import EXAMPLES, article
+from bench.units import EXAMPLES, Value, article
 
 METRICS: dict[str, str] = {
     "peak_force_deviation": "ratio",
@@ -29,6 +39,8 @@ class AnalysisProfile(Section):
     compensate_frame: bool = True
     speed: Speed
     reference_depth: PositiveLength
+    least_baseline: NonNegativeTime = Value(1.0, "s", "time")
+    least_free_air: NonNegativeLength = Value(2.0, "mm", "length")
 
 
 class Criterion(Section):

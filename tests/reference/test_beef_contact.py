@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.acceptance import judge_run
 from bench.archive import Run
 from bench.errors import Refused
 from bench.identify.contact_fit import fit_contact
 from bench.identify.contact_point import BaselineRule, compare_contact
 from bench.identify.deviation import peak_force_deviation, rise_slope_deviation
 from bench.identify.segment import presses_from_run
+from bench.profile import load_criteria
 
 pytestmark = pytest.mark.reference
 
@@ -160,3 +162,14 @@ def test_the_workbook_as_exported_gives_the_parameters_of_the_text_files(sheets,
         assert fit.force_at(3.0, 1.0).value == pytest.approx(same.force_at(3.0, 1.0).value, rel=1e-3)
         assert fit.rms_N == pytest.approx(same.rms_N, rel=1e-3)
     assert fitted >= 16
+
+
+def test_imported_curves_are_judged_by_criteria_made_for_them(curves, repository):
+    """The same judge as for a run of the bench, from the archive and the criteria alone."""
+    criteria = load_criteria(repository / "profiles/acceptance/imported_curve.toml")
+    first_day = [path for path in curves if "230327" in path.name]
+    verdicts = [judge_run(path, criteria) for path in first_day]
+    assert {str(verdict.outcome) for verdict in verdicts} <= {"PASS", "FAIL"}
+    assert sum(str(verdict.outcome) == "PASS" for verdict in verdicts) >= 0.8 * len(verdicts)
+    strict = load_criteria(repository / "profiles/acceptance/contact_model.toml")
+    assert str(judge_run(first_day[0], strict).outcome) == "ERROR"  # no rig profile, so no frame stiffness
