@@ -17,7 +17,7 @@ from bench.identify.frame import RIGID, Frame
 from bench.identify.memory import NOT_RECOVERED
 from bench.identify.press import Press, check_press
 from bench.identify.segment import presses_from_run
-from bench.profile import AnalysisProfile, RigProfile, parse_profile
+from bench.profile import AnalysisProfile, ExpectedForce, RigProfile, SpecimenProfile, parse_profile
 
 if TYPE_CHECKING:
     from bench.archive import Run
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: A press belongs to the speed judged when its median measured speed is within this share of it.
 SPEED_TOLERANCE = 0.1
 RIG_TEXT = "rig.toml"
+SPECIMEN_TEXT = "specimen.toml"
 FREE_CONTACT = (
     "free in the fit; of a press that others predict: the power law's estimate from its own rise up to 30 % (exponent "
     "and scale its own too), moved by what the fit moved the same estimates of its own presses on average"
@@ -132,6 +133,18 @@ class Evidence:
             )
         return facts or RigFacts()
 
+    @property
+    def frame(self) -> Frame:
+        """The frame's compliance, rigid where the analysis takes the displacement as the tool's own."""
+        return self.rig.frame if self.analysis.compensate_frame else RIGID
+
+    @cached_property
+    def expected(self) -> ExpectedForce | None:
+        """What the archived specimen profile expects of a press; None where it says nothing or is not there."""
+        text = self._run.texts.get(SPECIMEN_TEXT)
+        specimen = None if text is None else parse_profile(text, Path(f"{self._run.path}:{SPECIMEN_TEXT}"))[0]
+        return specimen.expected if isinstance(specimen, SpecimenProfile) else None
+
     @cached_property
     def presses(self) -> tuple[Press, ...]:
         """All presses of the run, checked."""
@@ -208,7 +221,7 @@ class Evidence:
             presses,
             model=self.analysis.model,
             contact=contact,
-            frame=self.rig.frame if self.analysis.compensate_frame else RIGID,
+            frame=self.frame,
             reference_depth_mm=self.analysis.reference_depth.to("mm"),
             weighting=self.analysis.weighting,
             rule=self._rule,

@@ -26,6 +26,7 @@ from bench.acceptance.decision import Outcome, decide, worst
 from bench.acceptance.evidence import Evidence
 from bench.acceptance.explain import explain_failure, explain_margin
 from bench.acceptance.metrics import COMMON, METRICS, Measured
+from bench.acceptance.plausible import implausible
 from bench.acceptance.uncertainty import Budget, Component, scatter_of_mean
 from bench.acceptance.verdict import ReplicateValue, Row, Verdict
 from bench.archive import Run, verify_digest
@@ -55,7 +56,8 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     Verdict
         One row per criterion. PASS, MARGINAL and FAIL are said of the device under test; ERROR of the bench: the run
         was aborted or crashed, a channel is missing, a fit was refused, a certificate had expired, the specimen had not
-        recovered between presses, the criteria changed since the run without a new version. NOT-RUN when there
+        recovered between presses, the force zero drifted, another specimen than the one named was pressed, the criteria
+        changed since the run without a new version. NOT-RUN when there
         is nothing to judge: no such press or segment, too few replicates. The overall outcome is the worst of the rows
         by :data:`~bench.acceptance.decision.SEVERITY`. The same archive and criteria give the same verdict.
 
@@ -73,8 +75,8 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     why = ""
     if run.status != COMPLETE:
         why = f"the run is {run.status}" + (f" ({run.reason})" if run.reason else "")
-    elif not archived:
-        why = _changed_since(run, criteria)
+    else:
+        why = ("" if archived else _changed_since(run, criteria)) or implausible(evidence)
     if why:
         rows = [_empty(criterion, Outcome.ERROR, why) for criterion in criteria.criteria]
     else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.acceptance.evidence import Evidence, ForceCalibration
+from bench.acceptance.plausible import zero_drift_N, zero_drift_rate
 from bench.errors import CalibrationError, Refused
 from bench.identify import deviation
 from bench.identify.deviation import Deviations
@@ -17,8 +18,9 @@ from bench.identify.estimate import Estimate
 from bench.profile import Criterion
 
 MEMORY = "specimen memory"
+ZERO_DRIFT = "zero drift"
 #: Sources that act on all replicates alike: averaging over replicates does not reduce them.
-COMMON = ("contact point", "force calibration", MEMORY)
+COMMON = ("contact point", "force calibration", MEMORY, ZERO_DRIFT)
 _PRESS_SOURCES = {"press contact point": "contact point", "press noise": "force noise", "press zero": "force zero"}
 
 
@@ -93,6 +95,8 @@ def residual_force(evidence: Evidence, index: int, criterion: Criterion) -> Meas
     budget = dict(force.budget)
     if evidence.rig.force is not None:
         budget["force calibration"] = evidence.rig.force.standard_uncertainty_N(force.value)
+    # a zero that moves at the rate seen between presses, rectangular over the press (GUM 4.3.7)
+    budget[ZERO_DRIFT] = zero_drift_N(evidence.presses[index], zero_drift_rate(evidence.presses)) / math.sqrt(3.0)
     return Measured(force.value, measured=force.value, budget=_named(budget))
 
 

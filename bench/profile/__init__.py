@@ -32,7 +32,7 @@ from bench.profile.rig import (
     SafetyProfile,
     StageProfile,
 )
-from bench.profile.specimen import SpecimenProfile
+from bench.profile.specimen import ExpectedForce, SpecimenProfile
 from bench.profile.twin import FAULTS, Fault, TissueTruth, TwinProfile, fault_parameter_issues
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Criterion",
     "DaqProfile",
     "EncoderProfile",
+    "ExpectedForce",
     "Fault",
     "FrameProfile",
     "FrameStiffnessProcedure",

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.profile.fields import Length, Name, PositiveForce, PositiveLength, Profile, Section
+from bench.profile.fields import Length, Name, PositiveForce, PositiveLength, PositiveRatio, Profile, Section, Speed
 from bench.profile.problem import Issue
 
 
@@ -16,6 +16,15 @@ class IndenterGeometry(Section):
 
     shape: Literal["sphere", "flat", "needle"]
     radius: PositiveLength
+
+
+class ExpectedForce(Section):
+    """What a press on this specimen is known to feel like, so that another specimen under the tool is noticed."""
+
+    depth: PositiveLength
+    speed: Speed
+    force: PositiveForce
+    tolerance: PositiveRatio
 
 
 class SpecimenProfile(Profile):
@@ -32,7 +41,11 @@ class SpecimenProfile(Profile):
     max_indentation: PositiveLength
     max_force: PositiveForce
     indenter: IndenterGeometry
+    expected: ExpectedForce | None = None
 
     def comparisons(self) -> Iterator[Issue]:
         if self.max_indentation.to("mm") > self.thickness.to("mm"):
             yield Issue("max_indentation", f'"{self.max_indentation}"', f"at most the thickness, {self.thickness}")
+        if self.expected is not None and self.expected.depth.to("mm") > self.max_indentation.to("mm"):
+            deepest = f"at most max_indentation, {self.max_indentation}"
+            yield Issue("expected.depth", f'"{self.expected.depth}"', deepest)

@@ -42,7 +42,7 @@ from bench.profile.rig import (
     SafetyProfile,
     StageProfile,
 )
-from bench.profile.specimen import IndenterGeometry, SpecimenProfile
+from bench.profile.specimen import ExpectedForce, IndenterGeometry, SpecimenProfile
 from bench.profile.twin import (
     DaqTruth,
     EncoderTruth,
@@ -68,6 +68,7 @@ GUIDE: dict[str, type[Section]] = {
     "calibrations": CalibrationProfile,
     "specimen": SpecimenProfile,
     "indenter": IndenterGeometry,
+    "expected": ExpectedForce,
     "indentation": IndentationProcedure,
     "frame_stiffness": FrameStiffnessProcedure,
     "criteria file": CriteriaProfile,
