@@ -135,11 +135,17 @@ def recover(path: Path | str, output: Path | str | None = None) -> Path:
     try:
         shutil.copyfile(path, work)
         patch_superblock(work)
-        if not _is_sealed(work):
-            _cut_to_common_length(work)
-            seal(work, "CRASHED", f"recovered from {path.name}: the recorder ended without closing it")
+        with reading(str(path)):
+            if not _is_sealed(work):
+                _cut_to_common_length(work)
+                seal(work, "CRASHED", f"recovered from {path.name}: the recorder ended without closing it")
         flush_to_disk(work)
         rename_exclusively(work, output)
+    except ArchiveError as error:
+        if error.where != str(work):
+            raise
+        # the copy is gone by the time anybody reads this
+        raise ArchiveError(error.what, where=str(path), remedy=error.remedy) from error
     finally:
         work.unlink(missing_ok=True)
     return output

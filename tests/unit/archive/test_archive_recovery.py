@@ -124,3 +124,16 @@ def test_a_foreign_hdf5_file_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_an_archive_error(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="no such file"):
         recover(tmp_path / "x.partial.h5")
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.3])
+def test_a_file_cut_off_in_the_middle_is_told_by_its_own_name(crashed: Path, tmp_path: Path, kept: float) -> None:
+    whole = crashed.read_bytes()
+    cut = tmp_path / "cut.partial.h5"
+    cut.write_bytes(whole[: int(len(whole) * kept)])
+    with pytest.raises(ArchiveError) as damaged:
+        recover(cut)
+    assert damaged.value.where == str(cut)
+    assert damaged.value.remedy
+    assert ".work" not in str(damaged.value)
+    assert not list(tmp_path.glob("*.work"))
