@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PEERS  := zaber-motion xarray h5netcdf silx nanite openpyxl atiiaftt
 
-.PHONY: help setup demo test lint types check benchmark peers oldest clean
+.PHONY: help setup peers demo test truth lint types check benchmark oldest clean
 
 help:
 	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
+	@echo "make truth      press fifty simulated specimens and compare with their truth"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
 
@@ -44,6 +45,10 @@ test: $(VENV)/.peers
 
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
+
+# The whole statement on uncertainty: fifty specimens against the twin's truth. `make test` presses twenty.
+truth: $(VENV)/.set-up
+	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

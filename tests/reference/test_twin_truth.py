@@ -1,4 +1,9 @@
-"""Fifty simulated specimens, each pressed over the wire: is the force what the twin's hidden truth says it is?"""
+"""Many simulated specimens, each pressed over the wire: is the force what the twin's hidden truth says it is?
+
+Twenty seeds by default; ``make truth`` takes fifty (``BENCH_TRUTH_SEEDS=50``, some minutes), enough to hold the
+coverage of U between 90 and 99 %. With fewer, the bound is the least count that a true coverage of 95 % gives in 999 of
+1000 cases.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 WORKER = Path(__file__).with_name("twin_truth_worker.py")
-SEEDS = 50
+SEEDS = int(os.environ.get("BENCH_TRUTH_SEEDS", "20"))
+ENOUGH_FOR_COVERAGE = 50
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,11 @@ def _coverage(found: list[dict[str, Any]], what: str) -> float:
     return float(np.mean(np.abs(value - truth) <= expanded))
 
 
+def _least_count(trials: int) -> int:
+    """The 0.1 % quantile of a binomial count at 95 %."""
+    return int(binom.ppf(0.001, trials, 0.95))
+
+
 @pytest.mark.slow
 def test_force_at_the_reference_depth_is_within_three_percent_for_nearly_all_specimens(
     found: list[dict[str, Any]],
@@ -59,4 +71,6 @@ def test_force_at_the_reference_depth_is_within_three_percent_for_nearly_all_spe
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["force", "stiffness"])
 def test_truth_lies_within_the_stated_uncertainty_as_often_as_stated(found: list[dict[str, Any]], what: str) -> None:
-    assert 0.90 <= _coverage(found, what) <= 0.99, f"{_coverage(found, what):.0%} of {len(found)}"
+    covered = _coverage(found, what)
+    low, high = (0.90, 0.99) if len(found) >= ENOUGH_FOR_COVERAGE else (_least_count(len(found)) / len(found), 1.0)
+    assert low <= covered <= high, f"{covered:.0%} of {len(found)}"
