@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench.acceptance.decision import SEVERITY, Outcome
@@ -78,7 +78,7 @@ class Verdict:
 
     def to_record(self) -> dict[str, Any]:
         """Return plain data for JSON; numbers that are not finite become None. A time stamp is up to the caller."""
-        record: dict[str, Any] = _plain(asdict(self))
+        record: dict[str, Any] = _plain(self)
         return {
             "schema": SCHEMA,
             "stamp": "SIMULATED" if self.simulated else "",
@@ -117,13 +117,21 @@ def _number(value: float | None) -> float:
 
 
 def _plain(value: Any) -> Any:
+    """Return plain data in one pass: a session with many tests makes many records."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if isinstance(value, Outcome):
+        return str(value)
+    if isinstance(value, (Verdict, Row, ReplicateValue)):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, Outcome):
-        return str(value)
-    if isinstance(value, bool | int | str) or value is None:
+    if isinstance(value, bool | int | str):
         return value
     number = float(value)
     return number if math.isfinite(number) else None
