@@ -63,6 +63,70 @@ class LinearStage(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class DriveState:
+    """What a joint drive reports in one reply; rotor side.
+
+    ``rotor_angle_rad`` [rad] is cumulative, ``rotor_torque_nm`` [N.m] the drive's own figure, and
+    ``motor_temperature_degc`` NaN without a sensor. ``mode`` and ``fault`` are the drive's own numbers.
+    """
+
+    rotor_angle_rad: float
+    rotor_velocity_rad_s: float
+    rotor_torque_nm: float
+    temperature_degc: float
+    motor_temperature_degc: float
+    voltage_v: float
+    mode: int
+    fault: int
+
+
+@runtime_checkable
+class JointDrive(Protocol):
+    """A motor drive commanded by rotor torque. Its own watchdog ends the torque when commands stop coming."""
+
+    def identify(self) -> Identity: ...
+
+    def arm_watchdog(self, timeout_s: float) -> None:
+        """Set how long [s] after a torque command the *drive* ends the torque by itself: an independent stop.
+
+        It holds for every torque command from now on, and never longer than that.
+        """
+        ...
+
+    def command_torque(self, torque_nm: float) -> DriveState:
+        """Command a rotor torque [N.m] and return the state, in one transaction.
+
+        Raises
+        ------
+        LimitError
+            The torque is not finite or above the limit; nothing was sent.
+        DriveFault, DriveWatchdogTripped
+            The drive has stopped by itself.
+        InstrumentTimeout
+            No reply in time; the command is not sent again.
+        """
+        ...
+
+    def state(self) -> DriveState:
+        """Return the state and command nothing; the watchdog is not fed. A fault is reported in it, not raised."""
+        ...
+
+    def stop(self) -> DriveState:
+        """Switch the motor off: no torque, it coasts. Return the state."""
+        ...
+
+    def brake(self) -> DriveState:
+        """Damp the motor without a set-point or watchdog, as far as the drive can. Return the state."""
+        ...
+
+    def clear_fault(self) -> DriveState:
+        """Clear a fault or a tripped watchdog, leaving the motor off; raise when the fault persists."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class VoltageInput:
     """One analog voltage input; range in V."""

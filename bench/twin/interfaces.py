@@ -131,6 +131,69 @@ class StagePlant(Protocol):
         ...
 
 
+class JointDrivePlant(Protocol):
+    """A joint's motor as the drive's firmware sees and drives it. Rotor side: revolutions, rev/s, N.m, degC, V.
+
+    Positive is the drive's own positive direction. What is read holds at ``world.now_ns``.
+    """
+
+    def position_rev(self) -> float:
+        """Rotor angle since power-up [rev], cumulative, in whole steps of the drive's encoder."""
+        ...
+
+    def velocity_rev_s(self) -> float:
+        """Rotor speed [rev/s] as the drive's filter estimates it."""
+        ...
+
+    def torque_nm(self) -> float:
+        """The drive's own figure of the rotor torque [N.m]: measured current times its torque constant."""
+        ...
+
+    def temperature_degc(self) -> float:
+        """Of the drive's board."""
+        ...
+
+    def motor_temperature_degc(self) -> float:
+        """Of the motor's winding; NaN without a sensor."""
+        ...
+
+    def voltage_v(self) -> float:
+        """Of the drive's supply."""
+        ...
+
+    def powered(self) -> bool:
+        """Whether the drive has its supply (enable line high and e-stop closed)."""
+        ...
+
+    def command(
+        self,
+        feedforward_nm: float,
+        kp_nm_per_rev: float,
+        kd_nm_per_rev_s: float,
+        position_rev: float,
+        velocity_rev_s: float,
+        maximum_torque_nm: float,
+    ) -> None:
+        """From now on make ``feedforward + kp (p - position) + kd (velocity_rev_s - velocity)``, clamped to ±maximum.
+
+        ``p`` starts at ``position_rev`` and moves at ``velocity_rev_s``. The sum is evaluated at the plant's substeps
+        and passes its current loop. Every argument is finite, gains and maximum are 0 or above.
+        """
+        ...
+
+    def release(self) -> None:
+        """From now on make no torque (driver off, phases open)."""
+        ...
+
+    def on_power(self, action: Callable[[bool], None]) -> None:
+        """Call ``action`` whenever the supply comes (True) or goes (False); without supply there is no torque."""
+        ...
+
+    def on_fault(self, action: Callable[[int], None]) -> None:
+        """Call ``action`` with a drive fault code when the motor side brings one about (for injected faults)."""
+        ...
+
+
 class SignalBus(Protocol):
     """What the DAQ device's terminals carry, as recorded on the plant's ticks.
 
