@@ -28,7 +28,7 @@ from bench.instruments.protocols import (
     LinearEncoder,
     LinearStage,
 )
-from bench.profile import RigProfile, SpecimenProfile, TwinProfile
+from bench.profile import IndenterRig, SpecimenProfile, TwinProfile
 from bench.safety import (
     GatedStage,
     GuardedDaq,
@@ -53,7 +53,7 @@ class Station:
 
     Attributes
     ----------
-    rig : RigProfile
+    rig : IndenterRig
     backend : {"mock", "lab"}
     simulated : bool
     stage : GatedStage
@@ -76,7 +76,7 @@ class Station:
 
     def __init__(
         self,
-        rig: RigProfile,
+        rig: IndenterRig,
         backend: Backend,
         *,
         stage: LinearStage,
@@ -245,7 +245,7 @@ def stop_unwatched(station: Station) -> bool:
 
 
 def open_station(
-    rig: RigProfile,
+    rig: IndenterRig,
     backend: Backend = "mock",
     *,
     twin: TwinProfile | None = None,
@@ -261,7 +261,7 @@ def open_station(
 
     Parameters
     ----------
-    rig : RigProfile
+    rig : IndenterRig
     backend : {"mock", "lab"}
         The twin, or the hardware.
     twin, specimen, seed, real_time, faults

@@ -7,7 +7,7 @@ from datetime import date
 
 from bench.errors import CalibrationError, InstrumentError
 from bench.instruments.protocols import Identity
-from bench.profile import RigProfile
+from bench.profile import IndenterRig, JointRig, RigProfile
 
 
 def check_certificates(rig: RigProfile, today: date) -> None:
@@ -35,7 +35,11 @@ def check_identities(rig: RigProfile, identities: Mapping[str, Identity]) -> Non
     CalibrationError
         The calibration file or a certificate belongs to another instrument.
     """
-    named = {"stage": rig.stage.serial_number, "daq": rig.daq.serial_number}
+    named = {"daq": rig.daq.serial_number}
+    if isinstance(rig, IndenterRig):
+        named["stage"] = rig.stage.serial_number
+    if isinstance(rig, JointRig):
+        named["drive"] = rig.drive.serial_number
     for name, expected in named.items():
         found = identities[name].serial_number
         if expected is not None and found != expected:
@@ -44,8 +48,9 @@ def check_identities(rig: RigProfile, identities: Mapping[str, Identity]) -> Non
                 where=f"rig {rig.name}, {identities[name].address}",
                 remedy="Connect the instrument of this rig, or correct its profile and certificate",
             )
-    sensor, expected = identities["force_sensor"], rig.force_sensor.serial_number
-    if expected is not None and sensor.serial_number != expected:
+    sensor = identities.get("force_sensor")
+    expected = rig.force_sensor.serial_number if isinstance(rig, IndenterRig) else None
+    if sensor is not None and expected is not None and sensor.serial_number != expected:
         raise CalibrationError(
             f"the calibration is that of {sensor.serial_number}, the profile says {expected} is mounted",
             where=f"rig {rig.name}, force sensor",

@@ -10,7 +10,7 @@ from bench.instruments.ati_cal import AtiCalibration, AtiForceTorque
 from bench.instruments.load_cell import LoadCell
 from bench.instruments.protocols import BridgeInput, Daq, ForceSensor, LinearStage, VoltageInput
 from bench.instruments.zaber_ascii import ZaberAsciiStage
-from bench.profile import AtiSensorProfile, RigProfile
+from bench.profile import AtiSensorProfile, IndenterRig
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Addresses:
     daq_channel: Any = None
 
 
-def open_stage(rig: RigProfile, addresses: Addresses) -> LinearStage:
+def open_stage(rig: IndenterRig, addresses: Addresses) -> LinearStage:
     """Open the stage of ``rig``. Raises :class:`~bench.errors.InstrumentError` when it is not there or another one."""
     stage = rig.stage
     return ZaberAsciiStage(
@@ -43,7 +43,7 @@ def open_stage(rig: RigProfile, addresses: Addresses) -> LinearStage:
     )
 
 
-def open_daq(rig: RigProfile, addresses: Addresses) -> Daq:
+def open_daq(rig: IndenterRig, addresses: Addresses) -> Daq:
     """Open the DAQ of ``rig``. Raises :class:`~bench.errors.InstrumentError`; without a driver it says what to do."""
     # nidaqmx and grpc take a while to import: not before a rig is really opened.
     from bench.instruments.nidaqmx import NiDaq
@@ -57,7 +57,7 @@ def open_daq(rig: RigProfile, addresses: Addresses) -> Daq:
     )
 
 
-def open_force_sensor(rig: RigProfile) -> ForceSensor:
+def open_force_sensor(rig: IndenterRig) -> ForceSensor:
     """Make the converter of ``rig``'s force sensor. Raises :class:`~bench.errors.CalibrationError`."""
     sensor = rig.force_sensor
     if isinstance(sensor, AtiSensorProfile):

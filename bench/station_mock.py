@@ -53,11 +53,11 @@ def start(
             where=str(twin.source.path),
             remedy=f'Use a twin profile with rig = "{rig.name}"',
         )
-    if specimen is not None and specimen.name not in twin.specimens:
+    if specimen is not None and specimen.name not in twin.specimen_names:
         raise ProfileError(
             f'the twin "{twin.name}" knows no specimen "{specimen.name}"',
             where=str(twin.source.path),
-            remedy=f"Known: {', '.join(twin.specimens)}. Add a [specimens.{specimen.name}] table for its truth",
+            remedy=f"Known: {', '.join(twin.specimen_names)}. Add a [specimens.{specimen.name}] table for its truth",
         )
     used = twin.seed if seed is None else seed
     process = opened.enter_context(

@@ -17,7 +17,7 @@ from bench.identify.frame import RIGID, Frame
 from bench.identify.memory import NOT_RECOVERED
 from bench.identify.press import Press, check_press
 from bench.identify.segment import presses_from_run
-from bench.profile import AnalysisProfile, ExpectedForce, RigProfile, SpecimenProfile, parse_profile
+from bench.profile import AnalysisProfile, ContactSpecimen, ExpectedForce, IndenterRig, parse_profile
 
 if TYPE_CHECKING:
     from bench.archive import Run
@@ -74,7 +74,7 @@ def rig_facts(run: Run) -> RigFacts | None:
     if text is None:
         return None
     rig, problems = parse_profile(text, Path(f"{run.path}:{RIG_TEXT}"))
-    if not isinstance(rig, RigProfile):
+    if not isinstance(rig, IndenterRig):
         listed = "; ".join(str(problem) for problem in problems)
         raise ArchiveError(
             f"the archived rig profile cannot be read ({listed})",
@@ -91,7 +91,7 @@ def rig_facts(run: Run) -> RigFacts | None:
     return RigFacts(Frame.from_profile(rig.frame), rig.force_sensor.capacity.to("N"), _force_calibration(rig))
 
 
-def _force_calibration(rig: RigProfile) -> ForceCalibration | None:
+def _force_calibration(rig: IndenterRig) -> ForceCalibration | None:
     found = next((c for c in rig.calibrations if c.instrument == "force_sensor" and c.range_min.kind == "force"), None)
     if found is None:
         return None
@@ -143,7 +143,7 @@ class Evidence:
         """What the archived specimen profile expects of a press; None where it says nothing or is not there."""
         text = self._run.texts.get(SPECIMEN_TEXT)
         specimen = None if text is None else parse_profile(text, Path(f"{self._run.path}:{SPECIMEN_TEXT}"))[0]
-        return specimen.expected if isinstance(specimen, SpecimenProfile) else None
+        return specimen.expected if isinstance(specimen, ContactSpecimen) else None
 
     @cached_property
     def presses(self) -> tuple[Press, ...]:

@@ -30,8 +30,8 @@ from bench.acceptance.plausible import implausible
 from bench.acceptance.uncertainty import Budget, Component, scatter_of_mean
 from bench.acceptance.verdict import ReplicateValue, Row, Verdict
 from bench.archive import Run, verify_digest
-from bench.errors import BenchError, Refused
-from bench.profile import CriteriaProfile, Criterion, parse_profile
+from bench.errors import BenchError, ProfileError, Refused
+from bench.profile import ContactCriteria, CriteriaProfile, Criterion, parse_profile
 from bench.units import factor
 
 COMPLETE = "COMPLETE"
@@ -69,6 +69,12 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     if not isinstance(run, Run):
         with Run.open(run) as opened:
             return judge_run(opened, criteria)
+    if not isinstance(criteria, ContactCriteria):
+        raise ProfileError(
+            f"criteria with the subject '{criteria.subject}' are not judged by presses",
+            where=str(criteria.source.path),
+            remedy='Use criteria with subject = "contact"',
+        )
     verify_digest(run.path)
     evidence = Evidence(run, criteria.analysis)
     archived = criteria.source.text in run.texts.values()
@@ -97,7 +103,7 @@ def judge_run(run: Run | str | Path, criteria: CriteriaProfile) -> Verdict:
     )
 
 
-def _changed_since(run: Run, criteria: CriteriaProfile) -> str:
+def _changed_since(run: Run, criteria: ContactCriteria) -> str:
     """Say that the run holds other criteria of the same name and version; nothing when it does not.
 
     Limits are fixed before anything is measured. Whoever changes them gives them a new version, so that no verdict
@@ -107,7 +113,7 @@ def _changed_since(run: Run, criteria: CriteriaProfile) -> str:
         if not name.startswith(ARCHIVED_CRITERIA):
             continue
         found, _ = parse_profile(text, Path(f"{run.path}:{name}"))
-        if not isinstance(found, CriteriaProfile) or (found.name, found.version) != (criteria.name, criteria.version):
+        if not isinstance(found, ContactCriteria) or (found.name, found.version) != (criteria.name, criteria.version):
             continue
         if (found.analysis, found.criteria) != (criteria.analysis, criteria.criteria):
             return (

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -155,6 +156,7 @@ class Run:
                 float(row["speed_mm_s"]),
                 float(row["start_s"]),
                 float(row["end_s"]),
+                _optional(row, "angular_speed_rad_s"),
             )
             for row in self._rows("phases")
         )
@@ -245,3 +247,9 @@ def _plain(value: Any) -> Any:
 
 
 __all__ = ["ArchiveError", "Run"]
+
+
+def _optional(row: Any, column: str) -> float:
+    """Return a figure that may be missing or not apply; always the same NaN then, so that equal rows compare equal."""
+    value = float(row[column]) if column in row.dtype.names else math.nan
+    return math.nan if math.isnan(value) else value

@@ -5,6 +5,7 @@ The page ``docs/file-format.md`` describes the same for a reader with plain h5py
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,15 @@ TIME_LENGTH = 40
 REASON_LENGTH = 1024
 
 PHASE_DTYPE = np.dtype(
-    [("used", "u1"), ("name", "S64"), ("replicate", "<i4"), ("speed_mm_s", "<f8"), ("start_s", "<f8"), ("end_s", "<f8")]
+    [
+        ("used", "u1"),
+        ("name", "S64"),
+        ("replicate", "<i4"),
+        ("speed_mm_s", "<f8"),
+        ("start_s", "<f8"),
+        ("end_s", "<f8"),
+        ("angular_speed_rad_s", "<f8"),  # files from before rotary rigs have no such column
+    ]
 )
 EVENT_DTYPE = np.dtype([("used", "u1"), ("time_s", "<f8"), ("severity", "S16"), ("code", "S64"), ("message", "S512")])
 ANCHOR_DTYPE = np.dtype(
@@ -155,13 +164,14 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Phase:
-    """A named stretch of a run: times in s from the start, the commanded speed in mm/s."""
+    """A named stretch of a run: times in s from the start, the commanded speed in mm/s or rad/s; the other is NaN."""
 
     name: str
     replicate: int
     speed_mm_s: float
     start_s: float
     end_s: float
+    angular_speed_rad_s: float = math.nan
 
 
 @dataclass(frozen=True)

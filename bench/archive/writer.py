@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import queue
 import threading
@@ -182,9 +183,18 @@ class RunWriter:
         self._put(Samples(group, times, arrays))
         self._last_time[group] = float(times[-1])
 
-    def phase(self, name: str, replicate: int, speed_mm_s: float, start_s: float, end_s: float) -> None:
-        """Store a phase of the run: times in s from the start, the commanded speed in mm/s."""
-        self._row("phases", (fixed(name, 64), replicate, speed_mm_s, start_s, end_s))
+    def phase(
+        self,
+        name: str,
+        replicate: int,
+        speed_mm_s: float,
+        start_s: float,
+        end_s: float,
+        *,
+        angular_speed_rad_s: float = math.nan,
+    ) -> None:
+        """Store a phase: times in s from the start, the commanded speed in mm/s or rad/s; the other is NaN."""
+        self._row("phases", (fixed(name, 64), replicate, speed_mm_s, start_s, end_s, angular_speed_rad_s))
 
     def event(self, time_s: float, severity: str, code: str, message: str) -> None:
         """Store an event at ``time_s`` [s]; the message is cut at 512 bytes."""

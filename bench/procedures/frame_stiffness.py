@@ -15,7 +15,7 @@ from bench.errors import LimitError, SafetyAbort
 from bench.procedures.contact_watch import ContactWatch
 from bench.procedures.indentation import LEAST_FREE_AIR_MM, OVERHEAD_S, SURFACE_TOLERANCE_MM, check_speeds
 from bench.procedures.recording import TARE_S, Recording, View
-from bench.profile import FrameStiffnessProcedure, RigProfile, SpecimenProfile
+from bench.profile import ContactSpecimen, FrameStiffnessProcedure, IndenterRig
 from bench.station import Station
 
 
@@ -45,7 +45,7 @@ class Plan:
         return TARE_S + self.start_mm / self.approach_speed_mm_s + self.replicates * one
 
 
-def plan(rig: RigProfile, procedure: FrameStiffnessProcedure, specimen: SpecimenProfile) -> Plan:
+def plan(rig: IndenterRig, procedure: FrameStiffnessProcedure, specimen: ContactSpecimen) -> Plan:
     """Return the plan, or refuse it before anything moves.
 
     Raises

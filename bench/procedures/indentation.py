@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from bench.errors import LimitError, SafetyAbort
 from bench.procedures.contact_watch import ContactWatch, Touch
 from bench.procedures.recording import TARE_S, Recording, View
-from bench.profile import IndentationProcedure, RigProfile, SpecimenProfile
+from bench.profile import ContactSpecimen, IndentationProcedure, IndenterRig
 from bench.station import Station
 
 #: Least free air before the touch [mm] and still baseline [s]: below, no contact point can be told.
@@ -73,7 +73,7 @@ class Plan:
         return total
 
 
-def plan(rig: RigProfile, procedure: IndentationProcedure, specimen: SpecimenProfile) -> Plan:
+def plan(rig: IndenterRig, procedure: IndentationProcedure, specimen: ContactSpecimen) -> Plan:
     """Return the plan, or refuse it before anything moves.
 
     Raises
@@ -131,7 +131,7 @@ def plan(rig: RigProfile, procedure: IndentationProcedure, specimen: SpecimenPro
     return made
 
 
-def check_speeds(rig: RigProfile, speeds_mm_s: dict[str, float], where: str) -> None:
+def check_speeds(rig: IndenterRig, speeds_mm_s: dict[str, float], where: str) -> None:
     """Raise :class:`LimitError` when a speed is above the rig's limit, or ``approach`` above that for approaching."""
     limits = {"speed": rig.safety.speed_limit.to("mm/s")}
     if rig.safety.approach_speed_limit is not None:

@@ -15,7 +15,7 @@ from bench.procedures import frame_stiffness, indentation
 from bench.procedures.abort import abort
 from bench.procedures.overrides import with_overrides
 from bench.procedures.recording import REST_MM, Progress, Recording, group_specs
-from bench.profile import ProcedureProfile, RigProfile, SpecimenProfile
+from bench.profile import ContactSpecimen, IndenterRig, ProcedureProfile
 from bench.safety import ForceWatch, LoadLimits
 from bench.station import Station
 
@@ -27,7 +27,7 @@ class Procedure:
     A plan has at least ``start_mm``, where the tool is clear of the specimen, and ``duration_s``.
     """
 
-    plan: Callable[[RigProfile, Any, SpecimenProfile], Any]
+    plan: Callable[[IndenterRig, Any, ContactSpecimen], Any]
     run: Callable[[Station, Recording, Any], None]
 
 
@@ -40,7 +40,7 @@ PROCEDURES: dict[str, Procedure] = {
 def perform(
     station: Station,
     procedure: ProcedureProfile,
-    specimen: SpecimenProfile,
+    specimen: ContactSpecimen,
     *,
     operator: str,
     results_dir: Path | str,
@@ -54,7 +54,7 @@ def perform(
     ----------
     station : Station
         Open and ready.
-    procedure, specimen : ProcedureProfile, SpecimenProfile
+    procedure, specimen : ProcedureProfile, ContactSpecimen
     operator : str
         Who is responsible for the run; archived.
     results_dir : Path
@@ -131,7 +131,7 @@ def perform(
             raise
 
 
-def _check_clear(station: Station, start_mm: float, specimen: SpecimenProfile) -> None:
+def _check_clear(station: Station, start_mm: float, specimen: ContactSpecimen) -> None:
     """Refuse to start with the tool where the specimen may be: the tare would hide a load."""
     if station.stage.latched:
         raise LimitError(
@@ -150,7 +150,7 @@ def _check_clear(station: Station, start_mm: float, specimen: SpecimenProfile) -
         )
 
 
-def _load_limits(rig: RigProfile, specimen: SpecimenProfile) -> LoadLimits:
+def _load_limits(rig: IndenterRig, specimen: ContactSpecimen) -> LoadLimits:
     torque = rig.safety.torque_limit
     return LoadLimits(
         force_n=min(rig.safety.force_limit.to("N"), specimen.max_force.to("N")),
@@ -159,7 +159,7 @@ def _load_limits(rig: RigProfile, specimen: SpecimenProfile) -> LoadLimits:
 
 
 def _texts(
-    station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, criteria: Mapping[str, str]
+    station: Station, procedure: ProcedureProfile, specimen: ContactSpecimen, criteria: Mapping[str, str]
 ) -> dict[str, str]:
     """Return what the run depends on, word for word: profiles, criteria, the sensor's calibration."""
     texts = {

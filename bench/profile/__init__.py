@@ -7,11 +7,14 @@
 """
 
 from bench.profile.check import check_folder
-from bench.profile.criteria import AnalysisProfile, CriteriaProfile, Criterion
+from bench.profile.criteria import AnalysisProfile, ContactCriteria, CriteriaProfile, Criterion, CriterionBase
+from bench.profile.criteria_joint import JointAnalysisProfile, JointCriteria, JointCriterion
+from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.fields import Source
 from bench.profile.find import find_profile, profiles_root
 from bench.profile.load import (
     load_criteria,
+    load_feedforward,
     load_procedure,
     load_profile,
     load_rig,
@@ -21,36 +24,65 @@ from bench.profile.load import (
 )
 from bench.profile.problem import Issue, Problem
 from bench.profile.procedure import FrameStiffnessProcedure, IndentationProcedure, ProcedureProfile
+from bench.profile.procedure_joint import (
+    FourierExcitationProcedure,
+    FrictionSweepProcedure,
+    ImpedanceStepProcedure,
+    JointProcedure,
+    LowSpeedTrackingProcedure,
+    StiffnessRampProcedure,
+)
 from bench.profile.rig import (
     AtiSensorProfile,
     CalibrationProfile,
     DaqProfile,
     EncoderProfile,
     FrameProfile,
+    IndenterRig,
     LoadCellProfile,
     RigProfile,
     SafetyProfile,
     StageProfile,
 )
-from bench.profile.specimen import ExpectedForce, SpecimenProfile
-from bench.profile.twin import FAULTS, Fault, TissueTruth, TwinProfile, fault_parameter_issues
+from bench.profile.rig_joint import JointRig
+from bench.profile.specimen import ContactSpecimen, ExpectedForce, JointLoad, OutputLock, SpecimenProfile
+from bench.profile.twin import FAULTS, Fault, IndenterTwin, TissueTruth, TwinProfile, fault_parameter_issues
+from bench.profile.twin_joint import JointTwin
 
 __all__ = [
     "FAULTS",
     "AnalysisProfile",
     "AtiSensorProfile",
     "CalibrationProfile",
+    "ContactCriteria",
+    "ContactSpecimen",
     "CriteriaProfile",
     "Criterion",
+    "CriterionBase",
     "DaqProfile",
     "EncoderProfile",
     "ExpectedForce",
     "Fault",
+    "FeedForwardProfile",
+    "FourierExcitationProcedure",
     "FrameProfile",
     "FrameStiffnessProcedure",
+    "FrictionSweepProcedure",
+    "ImpedanceStepProcedure",
     "IndentationProcedure",
+    "IndenterRig",
+    "IndenterTwin",
     "Issue",
+    "JointAnalysisProfile",
+    "JointCriteria",
+    "JointCriterion",
+    "JointLoad",
+    "JointProcedure",
+    "JointRig",
+    "JointTwin",
     "LoadCellProfile",
+    "LowSpeedTrackingProcedure",
+    "OutputLock",
     "Problem",
     "ProcedureProfile",
     "RigProfile",
@@ -58,12 +90,14 @@ __all__ = [
     "Source",
     "SpecimenProfile",
     "StageProfile",
+    "StiffnessRampProcedure",
     "TissueTruth",
     "TwinProfile",
     "check_folder",
     "fault_parameter_issues",
     "find_profile",
     "load_criteria",
+    "load_feedforward",
     "load_procedure",
     "load_profile",
     "load_rig",

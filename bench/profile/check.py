@@ -14,7 +14,7 @@ from bench.profile.find import FOLDERS
 from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
 from bench.profile.problem import Problem, near_miss
 from bench.profile.procedure import ProcedureProfile
-from bench.profile.rig import AtiSensorProfile, RigProfile
+from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
 from bench.profile.specimen import SpecimenProfile
 from bench.profile.twin import TwinProfile
 
@@ -85,7 +85,7 @@ def _place(file: Path, profile: Profile) -> Iterator[Problem]:
 
 
 def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
-    if not isinstance(profile, RigProfile) or not isinstance(profile.force_sensor, AtiSensorProfile):
+    if not isinstance(profile, IndenterRig) or not isinstance(profile.force_sensor, AtiSensorProfile):
         return
     key = "force_sensor.calibration_file"
     sensor = profile.force_sensor
@@ -131,7 +131,7 @@ def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[
         if profile.rig not in rig_files:
             due = f"the name of a rig: {', '.join(sorted(rig_files)) or 'there is none'}"
             yield Problem(file, "rig", f'"{profile.rig}"', due, near_miss(profile.rig, rig_files))
-        for name in profile.specimens:
+        for name in profile.specimen_names:
             if name not in specimen_files:
                 due = f"the name of a specimen: {', '.join(sorted(specimen_files)) or 'there is none'}"
                 yield Problem(file, f"specimens.{name}", f'"{name}"', due, near_miss(name, specimen_files))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -43,26 +43,24 @@ class AnalysisProfile(Section):
     least_free_air: NonNegativeLength = Value(2.0, "mm", "length")
 
 
-class Criterion(Section):
-    """One line of a verdict."""
+class CriterionBase(Section):
+    """What every criterion has: what is measured, its limit, how it is decided."""
 
     id: Name
     metric: str
     limit: AnyQuantity
     comparison: Literal["below"] = "below"
-    prediction: Literal["other_replicates", "in_sample"] | None = None
-    segment: Literal["rise", "hold", "press", "residual"]
-    at_time: NonNegativeTime | None = None
     definition: Text
     decision: Literal["simple", "guard_band"]
     coverage_factor: float = Field(default=2.0, ge=1)  # below, the guard band would guard nothing
     aggregate: Literal["mean", "max"]
 
-    def comparisons(self) -> Iterator[Issue]:
-        kind = METRICS.get(self.metric)
+    def limit_issues(self, metrics: Mapping[str, str]) -> Iterator[Issue]:
+        """Yield what is wrong with metric and limit; ``metrics`` gives the kind of each metric known."""
+        kind = metrics.get(self.metric)
         if kind is None:
-            known = ", ".join(METRICS)
-            yield Issue("metric", f'"{self.metric}"', f"one of {known}", near_miss(self.metric, METRICS))
+            known = ", ".join(metrics)
+            yield Issue("metric", f'"{self.metric}"', f"one of {known}", near_miss(self.metric, metrics))
         elif self.limit.kind != kind:
             given = f'"{self.limit}"'
             yield Issue(
@@ -72,6 +70,17 @@ class Criterion(Section):
             yield Issue(
                 "limit", f'"{self.limit}"', "a limit above 0", "A magnitude is never below it, so nothing passes"
             )
+
+
+class Criterion(CriterionBase):
+    """One line of a verdict on presses."""
+
+    prediction: Literal["other_replicates", "in_sample"] | None = None
+    segment: Literal["rise", "hold", "press", "residual"]
+    at_time: NonNegativeTime | None = None
+
+    def comparisons(self) -> Iterator[Issue]:
+        yield from self.limit_issues(METRICS)
         if self.segment == "residual" and self.at_time is None:
             yield Issue("at_time", "nothing", 'the time after unloading, such as "3 s"', "A residual force decays")
         if self.segment != "residual" and self.prediction is None:
@@ -80,14 +89,14 @@ class Criterion(Section):
 
 
 class CriteriaProfile(Profile):
-    """A set of criteria with one analysis."""
+    """A set of criteria with one analysis; ``subject`` says what is judged, a file without one judges presses."""
 
     schema_id: Literal["bench.criteria/1"] = Field(alias="schema")
     name: Name
     version: Text
     description: str = ""
-    analysis: AnalysisProfile
-    criteria: tuple[Criterion, ...] = Field(min_length=1)
+    subject: str
+    criteria: tuple[CriterionBase, ...] = Field(min_length=1)
 
     def comparisons(self) -> Iterator[Issue]:
         seen: dict[str, int] = {}
@@ -100,3 +109,11 @@ class CriteriaProfile(Profile):
                     f"criteria[{seen[criterion.id]}] has it",
                 )
             seen.setdefault(criterion.id, i)
+
+
+class ContactCriteria(CriteriaProfile):
+    """Criteria for presses on a specimen."""
+
+    subject: Literal["contact"] = "contact"
+    analysis: AnalysisProfile
+    criteria: tuple[Criterion, ...] = Field(min_length=1)

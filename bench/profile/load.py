@@ -12,14 +12,19 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from bench.errors import ProfileError
-from bench.profile.criteria import CriteriaProfile
+from bench.profile.criteria import ContactCriteria, CriteriaProfile
+from bench.profile.criteria_joint import JointCriteria
+from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.fields import Profile, Sections, Source
 from bench.profile.problem import Issue, Problem, near_miss, shown
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
-from bench.profile.rig import RigProfile
-from bench.profile.specimen import SpecimenProfile
+from bench.profile.procedure_joint import JOINT_PROCEDURES
+from bench.profile.rig import IndenterRig, RigProfile
+from bench.profile.rig_joint import JointRig
+from bench.profile.specimen import SPECIMENS, SpecimenProfile
 from bench.profile.translate import translate
-from bench.profile.twin import TwinProfile
+from bench.profile.twin import IndenterTwin, TwinProfile
+from bench.profile.twin_joint import JointTwin
 
 SCHEMAS: dict[str, type[Profile]] = {
     "bench.rig/1": RigProfile,
@@ -27,7 +32,19 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.procedure/1": ProcedureProfile,
     "bench.criteria/1": CriteriaProfile,
     "bench.twin/1": TwinProfile,
+    "bench.feedforward/1": FeedForwardProfile,
 }
+RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig}
+TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin}
+SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": JointCriteria}
+KINDS: dict[type[Profile], tuple[str, str | None, Mapping[str, type[Profile]]]] = {
+    RigProfile: ("kind", None, RIGS),
+    SpecimenProfile: ("kind", None, SPECIMENS),
+    ProcedureProfile: ("procedure", None, {**PROCEDURES, **JOINT_PROCEDURES}),
+    CriteriaProfile: ("subject", "contact", SUBJECTS),
+    TwinProfile: ("kind", "indenter", TWINS),
+}
+"""Base model → the key that says which of its models a file is read as, what it is when left out, and the models."""
 IMPORT_SCHEMA = "bench.import/1"
 
 
@@ -65,6 +82,11 @@ def load_criteria(path: str | Path) -> CriteriaProfile:
 def load_twin(path: str | Path) -> TwinProfile:
     """Load a twin's truth. Raises :class:`ProfileError` with every problem of the file."""
     return cast(TwinProfile, _load(Path(path), TwinProfile))
+
+
+def load_feedforward(path: str | Path) -> FeedForwardProfile:
+    """Load a feed-forward file. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(FeedForwardProfile, _load(Path(path), FeedForwardProfile))
 
 
 def parse_profile(text: str, path: Path) -> tuple[Profile | None, list[Problem]]:
@@ -137,15 +159,14 @@ def _model_for(raw: Mapping[str, Any], path: Path) -> tuple[type[Profile] | None
         return None, Problem(path, "schema", f'"{schema}"', f"one of {', '.join(SCHEMAS)}", hint)
     if not isinstance(schema, str) or schema not in SCHEMAS:
         return None, Problem(path, "schema", shown(schema), f"one of {', '.join(known)}", near_miss(str(schema), known))
-    model = SCHEMAS[schema]
-    if model is not ProcedureProfile:
-        return model, None
-    procedure = raw.get("procedure")
-    if isinstance(procedure, str) and procedure in PROCEDURES:
-        return PROCEDURES[procedure], None
-    given = "nothing" if procedure is None else shown(procedure)
-    hint = near_miss(str(procedure), PROCEDURES)
-    return None, Problem(path, "procedure", given, f"one of {', '.join(PROCEDURES)}", hint)
+    if SCHEMAS[schema] not in KINDS:
+        return SCHEMAS[schema], None
+    key, default, models = KINDS[SCHEMAS[schema]]
+    kind = raw.get(key, default)
+    if isinstance(kind, str) and kind in models:
+        return models[kind], None
+    given = "nothing" if kind is None else shown(kind)
+    return None, Problem(path, key, given, f"one of {', '.join(models)}", near_miss(str(kind), models))
 
 
 def validate(

@@ -58,7 +58,7 @@ class StageProfile(Section):
     home_offset: Length = Value(0.0, "mm", "length")
 
     def comparisons(self) -> Iterator[Issue]:
-        yield from _ordered(self.travel_min, self.travel_max, "travel_min", "travel_max")
+        yield from ordered(self.travel_min, self.travel_max, "travel_min", "travel_max")
 
 
 class DaqProfile(Section):
@@ -138,7 +138,7 @@ class SafetyProfile(Section):
     approach_speed_limit: Speed | None = None
 
     def comparisons(self) -> Iterator[Issue]:
-        yield from _ordered(self.travel_limit_min, self.travel_limit_max, "travel_limit_min", "travel_limit_max")
+        yield from ordered(self.travel_limit_min, self.travel_limit_max, "travel_limit_min", "travel_limit_max")
         if self.approach_speed_limit and self.approach_speed_limit.to("mm/s") > self.speed_limit.to("mm/s"):
             yield Issue(
                 "approach_speed_limit", f'"{self.approach_speed_limit}"', f"at most speed_limit, {self.speed_limit}"
@@ -162,7 +162,7 @@ class FrameProfile(Section):
 class CalibrationProfile(Section):
     """One calibration certificate: for which instrument, by whom, valid until when and over which range."""
 
-    instrument: Literal["force_sensor", "encoder", "stage", "daq"]
+    instrument: Literal["force_sensor", "torque_transducer", "encoder", "stage", "drive", "daq"]
     certificate: Text
     laboratory: Text
     serial_number: str
@@ -181,7 +181,7 @@ class CalibrationProfile(Section):
             given = f'"{self.range_max}", {article(self.range_max.kind)}'
             yield Issue("range_max", given, f"{article(kind)} as range_min is")
         else:
-            yield from _ordered(self.range_min, self.range_max, "range_min", "range_max")
+            yield from ordered(self.range_min, self.range_max, "range_min", "range_max")
         if kind not in kinds_of(self.expanded_uncertainty.unit) and self.expanded_uncertainty.unit != "%":
             given = f'"{self.expanded_uncertainty}"'
             yield Issue("expanded_uncertainty", given, f"{article(kind)} as range_min is, or a share in %")
@@ -192,23 +192,33 @@ class CalibrationProfile(Section):
 
 
 class RigProfile(Profile):
-    """A rig: instruments, wiring, limits, frame, certificates."""
+    """What every rig has. ``kind`` says which model the file is read as."""
 
     schema_id: Literal["bench.rig/1"] = Field(alias="schema")
     name: Name
-    kind: Literal["indenter"]
+    kind: str
     description: str = ""
-    stage: StageProfile
     daq: DaqProfile
-    force_sensor: Annotated[AtiSensorProfile | LoadCellProfile, Field(discriminator="driver")]
-    encoder: EncoderProfile
-    safety: SafetyProfile
-    frame: FrameProfile
     calibrations: tuple[CalibrationProfile, ...] = ()
 
     def expired(self, today: date) -> list[CalibrationProfile]:
         """Return the certificates whose due date lies before ``today``."""
         return [certificate for certificate in self.calibrations if certificate.expired(today)]
+
+    def calibration_path(self) -> Path | None:
+        """Return the sensor maker's calibration file, resolved beside the profile; None where there is none."""
+        return None
+
+
+class IndenterRig(RigProfile):
+    """An indenter: stage, DAQ, force sensor, encoder, limits, frame, certificates."""
+
+    kind: Literal["indenter"]
+    stage: StageProfile
+    force_sensor: Annotated[AtiSensorProfile | LoadCellProfile, Field(discriminator="driver")]
+    encoder: EncoderProfile
+    safety: SafetyProfile
+    frame: FrameProfile
 
     def calibration_path(self) -> Path | None:
         """Return the ``.cal`` file, resolved beside the profile; None for a sensor without one."""
@@ -227,7 +237,8 @@ class RigProfile(Profile):
             yield from _limits_measurable(sensor, safety)
 
 
-def _ordered(low: Value, high: Value, low_key: str, high_key: str) -> Iterator[Issue]:
+def ordered(low: Value, high: Value, low_key: str, high_key: str) -> Iterator[Issue]:
+    """Yield the issue of a lower bound that is not below its upper one."""
     if low.to(high.unit) >= high.magnitude:
         yield Issue(low_key, f'"{low}"', f"less than {high_key}, {high}", "Are the two reversed?")
 
@@ -270,13 +281,17 @@ def _terminals(sections: Sections) -> Iterator[Issue]:
         used.append(("encoder.counter", encoder.counter))
     if safety := sections.get(SafetyProfile):
         used += [("safety.estop_line", safety.estop_line), ("safety.enable_line", safety.enable_line)]
+    yield from terminal_issues(used, sections.get(DaqProfile))
+
+
+def terminal_issues(used: list[tuple[str, str]], daq: DaqProfile | None) -> Iterator[Issue]:
+    """Yield terminals among ``used`` (key, terminal) that are named twice or lie on another device than ``daq``."""
     places: dict[str, list[str]] = defaultdict(list)
     for key, terminal in used:
         if places[terminal.lower()]:
             first = places[terminal.lower()][0]
             yield Issue(key, f'"{terminal}"', "a terminal that nothing else uses", f"{first} has it already")
         places[terminal.lower()].append(key)
-    daq = sections.get(DaqProfile)
     for key, terminal in used if daq else ():
         device = terminal.partition("/")[0]
         # a module in a chassis is named after it: cDAQ1 → cDAQ1Mod1

@@ -7,8 +7,22 @@ from typing import Literal
 
 from pydantic import Field
 
-from bench.profile.fields import Length, Name, PositiveForce, PositiveLength, PositiveRatio, Profile, Section, Speed
+from bench.profile.fields import (
+    Angle,
+    Inertia,
+    Length,
+    Name,
+    NonNegativeTorque,
+    PositiveForce,
+    PositiveLength,
+    PositiveRatio,
+    PositiveTorque,
+    Profile,
+    Section,
+    Speed,
+)
 from bench.profile.problem import Issue
+from bench.units import Value
 
 
 class IndenterGeometry(Section):
@@ -28,14 +42,20 @@ class ExpectedForce(Section):
 
 
 class SpecimenProfile(Profile):
-    """A specimen as the operator knows it; its true behaviour is nobody's business here."""
+    """What every specimen has: what is mounted, as the operator knows it. ``kind`` says which model it is read as."""
 
     schema_id: Literal["bench.specimen/1"] = Field(alias="schema")
     name: Name
-    kind: Literal["phantom", "plate", "tissue"]
+    kind: str
     description: str = ""
     batch: str | None = None
     serial_number: str | None = None
+
+
+class ContactSpecimen(SpecimenProfile):
+    """A specimen that is pressed; its true behaviour is nobody's business here."""
+
+    kind: Literal["phantom", "plate", "tissue"]
     surface_position: Length
     thickness: PositiveLength
     max_indentation: PositiveLength
@@ -49,3 +69,33 @@ class SpecimenProfile(Profile):
         if self.expected is not None and self.expected.depth.to("mm") > self.max_indentation.to("mm"):
             deepest = f"at most max_indentation, {self.max_indentation}"
             yield Issue("expected.depth", f'"{self.expected.depth}"', deepest)
+
+
+class JointLoad(SpecimenProfile):
+    """What hangs on a joint's output: its nominal inertia and gravity, and the lever at which a torque is a tip force.
+
+    Gravity acts as ``gravity_moment * sin(q - gravity_phase)``: at ``gravity_phase`` the load hangs in its rest.
+    """
+
+    kind: Literal["joint_load"]
+    link_inertia: Inertia
+    gravity_moment: NonNegativeTorque = Value(0.0, "N.m", "torque")
+    gravity_phase: Angle = Value(0.0, "rad", "angle")
+    lever: PositiveLength
+    max_torque: PositiveTorque
+
+
+class OutputLock(SpecimenProfile):
+    """A fixture that clamps the joint's output, for stiffness ramps."""
+
+    kind: Literal["output_lock"]
+    max_torque: PositiveTorque
+
+
+SPECIMENS: dict[str, type[SpecimenProfile]] = {
+    "phantom": ContactSpecimen,
+    "plate": ContactSpecimen,
+    "tissue": ContactSpecimen,
+    "joint_load": JointLoad,
+    "output_lock": OutputLock,
+}

@@ -190,18 +190,30 @@ def fault_parameter_issues(name: str, parameters: dict[str, JsonValue]) -> Itera
 
 
 class TwinProfile(Profile):
-    """The whole truth of one simulated rig."""
+    """What every simulated rig's truth has. ``kind`` is that of the rig; a file without one is an indenter's."""
 
     schema_id: Literal["bench.twin/1"] = Field(alias="schema")
     name: Name
+    kind: str
     description: str = ""
     rig: str
     seed: int = Field(ge=0)
     tick: Time
+    daq: DaqTruth
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def specimen_names(self) -> tuple[str, ...]:
+        """Names of the specimens this twin knows, the one mounted by default first."""
+        return tuple(getattr(self, "specimens", {}))
+
+
+class IndenterTwin(TwinProfile):
+    """The whole truth of one simulated indenter."""
+
+    kind: Literal["indenter"] = "indenter"
     stage: StageTruth
     frame: FrameTruth
     encoder: EncoderTruth = EncoderTruth()
     force_sensor: SensorTruth
-    daq: DaqTruth
     specimens: dict[str, TissueTruth] = Field(min_length=1)
-    faults: tuple[Fault, ...] = ()

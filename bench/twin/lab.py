@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bench.errors import TwinError
-from bench.profile import RigProfile, TwinProfile
+from bench.profile import IndenterRig, IndenterTwin, RigProfile, TwinProfile
 from bench.twin.devices.nidaqmx import NiDaqDevice
 from bench.twin.devices.nidaqmx_create import Settings
 from bench.twin.devices.zaber_ascii import ZaberAscii
@@ -58,6 +58,8 @@ def build_lab(
     TwinError
         The profiles do not fit each other, or ask for what is not simulated.
     """
+    if not (isinstance(rig, IndenterRig) and isinstance(twin, IndenterTwin)):
+        raise TwinError(f"a rig of kind {rig.kind!r} with a twin of kind {twin.kind!r} is not simulated", where="twin")
     truth = rig_truth(rig, twin, specimen, seed)
     world = SimWorld(tick_ns=round(truth.tick_s * 1e9), real_time=real_time)
     plant = Indenter(world, truth)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.errors import TwinError
 from bench.instruments.ati_file import AtiCalibration
-from bench.profile import RigProfile, TwinProfile
+from bench.profile import IndenterRig, IndenterTwin
 from bench.profile.rig import AtiSensorProfile, LoadCellProfile
 from bench.profile.twin import FAULTS
 from bench.profile.twin import TissueTruth as TissueProfile
@@ -18,15 +18,15 @@ FAULT_UNITS = {"length": "mm", "time": "s", "force_rate": "N/s"}
 
 
 def rig_truth(
-    rig: RigProfile, twin: TwinProfile, specimen: str | None = None, seed: int | None = None, *, faults: bool = True
+    rig: IndenterRig, twin: IndenterTwin, specimen: str | None = None, seed: int | None = None, *, faults: bool = True
 ) -> RigTruth:
     """Gather the truth of one simulated rig.
 
     Parameters
     ----------
-    rig : RigProfile
+    rig : IndenterRig
         How things are wired.
-    twin : TwinProfile
+    twin : IndenterTwin
         What they really are.
     specimen : str, optional
         Name in the twin profile of the specimen under the tool; the first one by default.
@@ -92,7 +92,7 @@ def fault_parameters(name: str, given: dict[str, Any]) -> dict[str, float | str]
     return plain
 
 
-def _stage(twin: TwinProfile) -> StageTruth:
+def _stage(twin: IndenterTwin) -> StageTruth:
     stage, encoder = twin.stage, twin.encoder
     return StageTruth(
         start_mm=stage.power_on_position.to("mm"),
@@ -128,7 +128,7 @@ def _tissue(name: str, profile: TissueProfile) -> TissueTruth:
     )
 
 
-def _sensor(rig: RigProfile, twin: TwinProfile) -> SensorTruth:
+def _sensor(rig: IndenterRig, twin: IndenterTwin) -> SensorTruth:
     truth, sensor = twin.force_sensor, rig.force_sensor
     common: dict[str, Any] = {
         "gain_error": truth.gain_error.to("1"),
@@ -154,7 +154,7 @@ def _sensor(rig: RigProfile, twin: TwinProfile) -> SensorTruth:
     )
 
 
-def _direction(sensor: AtiSensorProfile, twin: TwinProfile) -> tuple[float, ...]:
+def _direction(sensor: AtiSensorProfile, twin: IndenterTwin) -> tuple[float, ...]:
     """The wrench [N, N.m] that one newton of contact force makes: f along the axis, and p × f."""
     axis = AXES.index(sensor.pressing_axis)
     side, other = (axis + 1) % 3, (axis + 2) % 3
@@ -170,7 +170,7 @@ def _direction(sensor: AtiSensorProfile, twin: TwinProfile) -> tuple[float, ...]
     return (*force, *torque)
 
 
-def _wiring(rig: RigProfile) -> Wiring:
+def _wiring(rig: IndenterRig) -> Wiring:
     terminals = [*rig.force_sensor.channels, rig.encoder.counter, rig.safety.estop_line, rig.safety.enable_line]
     for terminal in terminals:
         if terminal.partition("/")[0].lower() != rig.daq.device.lower():
