@@ -52,6 +52,18 @@ class InstrumentDisconnected(InstrumentError):
     """A device went away: unplugged, server gone, port closed under us."""
 
 
+class DriveFault(InstrumentError):
+    """A motor drive has stopped by itself on a fault; ``code`` is its own number for it."""
+
+    def __init__(self, what: str, *, code: int, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.code = code
+
+
+class DriveWatchdogTripped(InstrumentError):
+    """A motor drive has ended its torque by itself because commands stopped coming."""
+
+
 class DaqDeviceError(InstrumentError):
     """NI-DAQmx reported an error; ``code`` is its status code (0 when the transport failed)."""
 
