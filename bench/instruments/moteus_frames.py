@@ -32,7 +32,7 @@ WRITE_REFUSED, READ_REFUSED = 0x30, 0x31
 PADDING = 0x50
 LONGEST_FRAME = 64
 
-_LENGTHS = (*range(9), 12, 16, 20, 24, 32, 48, 64)
+_LENGTHS: tuple[int, ...] = (*range(9), 12, 16, 20, 24, 32, 48, 64)
 _VALUE = (struct.Struct("<b"), struct.Struct("<h"), struct.Struct("<i"), struct.Struct("<f"))
 _NAN = (-(2**7), -(2**15), -(2**31))
 
@@ -56,9 +56,10 @@ def subframe(kind: int, width: int, register: int, values: Sequence[float] | int
     head += _varuint(register)
     if isinstance(values, int):
         return head
+    frame = bytearray(head)
     for value in values:
-        head += _VALUE[width].pack(value if width == FLOAT else int(value))
-    return head
+        frame += _VALUE[width].pack(value if width == FLOAT else int(value))
+    return bytes(frame)
 
 
 def padded(data: bytes) -> bytes:

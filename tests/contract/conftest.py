@@ -219,8 +219,8 @@ class Loopback:
     """What a test holds: the world, the plant, the device and everything the driver has sent."""
 
     clock: WorldClock
-    plant: KinematicStage
-    device: ZaberAscii
+    plant: Any
+    device: Any
     wire: Wire
     sent: bytearray = field(default_factory=bytearray)
     url: str = URL
@@ -265,27 +265,37 @@ class Loopback:
 
 
 @pytest.fixture
-def loopback(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
-    """A powered stage 12.3 mm from home, not referenced, at the URL ``loopback.url``."""
+def connect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Loopback]]:
+    """Put a device on a loop-back line: ``connect(plant of a world, device of a plant)``."""
     world = SimWorld()
     clock = WorldClock(world)
-    plant = KinematicStage(world, 12.3)
-    device = ZaberAscii(plant)
-    bench = Loopback(clock, plant, device, Wire(world, device))
-    port = LoopbackPort(baudrate=device.baud, timeout=0.05)
-    port.clock, port.wire, port.sent = clock, bench.wire, bench.sent
-    port.open()
-    bench._port = port
 
-    def open_url(url: str, *, do_not_open: bool, baudrate: int, timeout: float, **_: object) -> LoopbackPort:
-        assert (url, do_not_open) == (URL, True)
-        port.close()
-        port.timeout, port.baudrate = timeout, baudrate
-        return port
+    def connected(make_plant: Callable[[SimWorld], Any], make_device: Callable[[Any], Any]) -> Loopback:
+        plant = make_plant(world)
+        device = make_device(plant)
+        bench = Loopback(clock, plant, device, Wire(world, device))
+        port = LoopbackPort(baudrate=device.baud, timeout=0.05)
+        port.clock, port.wire, port.sent = clock, bench.wire, bench.sent
+        port.open()
+        bench._port = port
 
-    monkeypatch.setattr(serial_line.serial, "serial_for_url", open_url)
-    yield bench
+        def open_url(url: str, *, do_not_open: bool, baudrate: int, timeout: float, **_: object) -> LoopbackPort:
+            assert (url, do_not_open) == (URL, True)
+            port.close()
+            port.timeout, port.baudrate = timeout, baudrate
+            return port
+
+        monkeypatch.setattr(serial_line.serial, "serial_for_url", open_url)
+        return bench
+
+    yield connected
     assert world.fault is None
+
+
+@pytest.fixture
+def loopback(connect: Callable[..., Loopback]) -> Loopback:
+    """A powered stage 12.3 mm from home, not referenced, at the URL ``loopback.url``."""
+    return connect(lambda world: KinematicStage(world, 12.3), ZaberAscii)
 
 
 Script = Callable[[list[tuple[bytes, bytes]]], AbstractContextManager[ScriptedClock]]
