@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bench.acceptance.evidence import Evidence, ForceCalibration
+from bench.acceptance.measured import MEMORY, ZERO_DRIFT, Measured
 from bench.acceptance.plausible import zero_drift_N, zero_drift_rate
 from bench.errors import CalibrationError, Refused
 from bench.identify import deviation
@@ -17,35 +18,7 @@ from bench.identify.deviation import Deviations
 from bench.identify.estimate import Estimate
 from bench.profile import Criterion
 
-MEMORY = "specimen memory"
-ZERO_DRIFT = "zero drift"
-#: Sources that act on all replicates alike: averaging over replicates does not reduce them.
-COMMON = ("contact point", "force calibration", MEMORY, ZERO_DRIFT)
 _PRESS_SOURCES = {"press contact point": "contact point", "press noise": "force noise", "press zero": "force zero"}
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A metric of one press.
-
-    Parameters
-    ----------
-    value : float
-        Signed, in the metric's base unit.
-    predicted, measured : float
-        What was compared, each in N or N/mm; NaN where there is no prediction.
-    budget, model_budget : mapping of str to float
-        Standard uncertainty in the base unit by source: of the press itself, and of the parameters that predict it.
-    model_degrees_of_freedom : mapping of str to float
-        Of those entries of ``model_budget`` that come from scatter.
-    """
-
-    value: float
-    predicted: float = math.nan
-    measured: float = math.nan
-    budget: Mapping[str, float] = field(default_factory=dict)
-    model_budget: Mapping[str, float] = field(default_factory=dict)
-    model_degrees_of_freedom: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

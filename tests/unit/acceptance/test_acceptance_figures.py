@@ -15,8 +15,7 @@ from scipy import stats
 from bench.acceptance import METRICS, Outcome, Verdict, judge_run
 from bench.acceptance.evidence import Evidence
 from bench.acceptance.explain import explain_failure, in_words
-from bench.acceptance.judge import aggregate
-from bench.acceptance.metrics import Measured
+from bench.acceptance.measured import Measured, aggregate
 from bench.archive import Run
 from bench.models.contact import LAWS
 from bench.profile import CriteriaProfile
