@@ -9,14 +9,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 from bench.profile.criteria import CriteriaProfile
+from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.fields import Profile
 from bench.profile.find import FOLDERS
 from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
 from bench.profile.problem import Problem, near_miss
 from bench.profile.procedure import ProcedureProfile
 from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
-from bench.profile.specimen import SpecimenProfile
-from bench.profile.twin import TwinProfile
+from bench.profile.rig_joint import JointRig
+from bench.profile.specimen import SPECIMENS, ContactSpecimen, JointLoad, OutputLock, SpecimenProfile
+from bench.profile.twin import IndenterTwin, TwinProfile
+from bench.profile.twin_joint import JointTwin
 
 FOLDER_OF: dict[type[Profile], str] = {
     RigProfile: "rigs",
@@ -24,6 +27,11 @@ FOLDER_OF: dict[type[Profile], str] = {
     ProcedureProfile: "procedures",
     CriteriaProfile: "acceptance",
     TwinProfile: "twins",
+}
+#: Rig model → the models of the twins that stand behind it, and of what may be mounted on it.
+STANDS_BEHIND: dict[type[RigProfile], tuple[type[TwinProfile], tuple[type[SpecimenProfile], ...]]] = {
+    IndenterRig: (IndenterTwin, (ContactSpecimen,)),
+    JointRig: (JointTwin, (JointLoad, OutputLock)),
 }
 AXES = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
 IMPORT_CHECK = ("bench.archive.mapping", "check_mapping")
@@ -73,6 +81,11 @@ def _check_import(file: Path, raw: Mapping[str, Any]) -> list[Problem]:
 
 def _place(file: Path, profile: Profile) -> Iterator[Problem]:
     """A profile is found by folder and file name, so both must fit what it says of itself."""
+    if isinstance(profile, FeedForwardProfile):  # a result, named by its path and kept where the lab likes
+        if file.parent.name in FOLDERS:
+            given = f'"{profile.schema_id}" in {file.parent.name}/'
+            yield Problem(file, "schema", given, "a folder of its own, such as feedforward/", "Move the file")
+        return
     folder = next(name for model, name in FOLDER_OF.items() if isinstance(profile, model))
     if file.parent.name in FOLDERS and file.parent.name != folder:
         schema: str = getattr(profile, "schema_id", "")
@@ -122,12 +135,17 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
 
 
 def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[Problem]:
+    if not root.is_dir():
+        return
     # a broken rig is reported already; its twin is not to blame as well
     rig_files = {file.stem for file in root.rglob("rigs/*.toml")}
     specimen_files = {file.stem for file in root.rglob("specimens/*.toml")}
+    rigs = {file.stem: profile for file, profile in profiles.items() if isinstance(profile, RigProfile)}
+    specimens = {file.stem: profile for file, profile in profiles.items() if isinstance(profile, SpecimenProfile)}
     for file, profile in profiles.items():
-        if not isinstance(profile, TwinProfile) or not root.is_dir():
+        if not isinstance(profile, TwinProfile):
             continue
+        yield from _kinds_fit(file, profile, rigs, specimens)
         if profile.rig not in rig_files:
             due = f"the name of a rig: {', '.join(sorted(rig_files)) or 'there is none'}"
             yield Problem(file, "rig", f'"{profile.rig}"', due, near_miss(profile.rig, rig_files))
@@ -135,3 +153,25 @@ def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[
             if name not in specimen_files:
                 due = f"the name of a specimen: {', '.join(sorted(specimen_files)) or 'there is none'}"
                 yield Problem(file, f"specimens.{name}", f'"{name}"', due, near_miss(name, specimen_files))
+
+
+def _kinds_fit(
+    file: Path, twin: TwinProfile, rigs: Mapping[str, RigProfile], specimens: Mapping[str, SpecimenProfile]
+) -> Iterator[Problem]:
+    """A twin must be of its rig's kind and know only what can be mounted on it."""
+    mountable = next(models for model, models in STANDS_BEHIND.values() if isinstance(twin, model))
+    rig = rigs.get(twin.rig)
+    if rig is not None and not isinstance(twin, STANDS_BEHIND[type(rig)][0]):
+        given = f'"{twin.rig}", whose kind is "{rig.kind}"'
+        yield Problem(file, "rig", given, f'a rig of this twin\'s kind, "{twin.kind}"', "Is this the twin you meant?")
+    for name in twin.specimen_names:
+        specimen = specimens.get(name)
+        if specimen is not None and not isinstance(specimen, mountable):
+            known = [kind for kind, model in SPECIMENS.items() if issubclass(model, mountable)]
+            given = f'"{name}", whose kind is "{specimen.kind}"'
+            yield Problem(file, f"specimens.{name}", given, f"a specimen of kind {' or '.join(known)}")
+        elif specimen is not None and isinstance(twin, JointTwin):
+            locked, lock = twin.specimens[name].locked, isinstance(specimen, OutputLock)
+            if locked != lock:
+                given = f"{str(locked).lower()} for a specimen of kind {specimen.kind}"
+                yield Problem(file, f"specimens.{name}.locked", given, str(lock).lower())

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from bench.profile.criteria import CriteriaProfile, CriterionBase
-from bench.profile.fields import Frequency, PositiveRatio, Section
+from bench.profile.fields import AngularSpeed, Frequency, PositiveRatio, Section
 from bench.profile.problem import Issue
 from bench.units import Value
 
@@ -38,18 +38,27 @@ JUDGES = {
     "steady_state_error": "impedance_step",
 }
 
+#: Procedure → the phases of its archives a criterion may look at.
+SEGMENTS = {
+    "fourier_excitation": ("hold_out",),
+    "low_speed_tracking": ("uncompensated", "compensated"),
+    "impedance_step": ("step",),
+}
+
 
 class JointAnalysisProfile(Section):
     """How a joint's archive is analysed before anything is judged.
 
     ``evaluation_band`` is the low-pass every torque is judged in, fixed here and never widened or narrowed for a fit.
-    ``cutoff_ratio`` is the fit's cut-off as a share of the joint's bandwidth.
+    ``cutoff_ratio`` is the fit's cut-off as a share of the joint's bandwidth. ``speed`` is the one tracking is judged
+    at: a run at another speed is not what the limits are meant for.
     """
 
     friction: Literal["coulomb_viscous", "asymmetric", "stribeck"] = "stribeck"
     evaluation_band: Frequency
     cutoff_ratio: float = Field(default=0.4, ge=1 / 3, le=1 / 2)
     settle_band: PositiveRatio = Value(2.0, "%", "ratio")
+    speed: AngularSpeed | None = None
 
 
 class JointCriterion(CriterionBase):
@@ -63,6 +72,10 @@ class JointCriterion(CriterionBase):
 
     def comparisons(self) -> Iterator[Issue]:
         yield from self.limit_issues(JOINT_METRICS)
+        segments = SEGMENTS.get(JUDGES.get(self.metric, ""), ())
+        if segments and self.segment not in segments:
+            given = f'"{self.segment}"'
+            yield Issue("segment", given, " or ".join(f'"{s}"' for s in segments) + f", where {self.metric} is found")
         if self.limit_of_rated is not None and self.limit.kind != "torque":
             given = f'"{self.limit_of_rated}"'
             yield Issue("limit_of_rated", given, "nothing, for the limit is no torque", "Remove the key")
@@ -83,3 +96,5 @@ class JointCriteria(CriteriaProfile):
                 "criteria", f"metrics of {', '.join(sorted(judged))}", "metrics of one procedure",
                 "A verdict judges one archive; write a file for each",
             )  # fmt: skip
+        if "low_speed_tracking" in judged and self.analysis.speed is None:
+            yield Issue("analysis.speed", "nothing", 'the speed that is judged, such as "0.02 rad/s"')

@@ -7,10 +7,9 @@ speeds are the joint's; ``drive.torque_scale`` is the torque the drive really ma
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from bench.profile.fields import (
     Angle,
@@ -32,11 +31,13 @@ from bench.profile.fields import (
     Text,
     Torque,
 )
-from bench.profile.problem import Issue
+from bench.profile.problem import Issue, near_miss
 from bench.profile.rig import ordered
-from bench.units import Value
+from bench.units import Value, article, kinds_of
 
 Digest = Annotated[str, Spelled("a SHA-256 in hexadecimal", "[0-9a-f]{64}", "0" * 64)]
+#: Tables whose parameters an uncertainty may be stated of.
+TABLES = ("friction", "drive", "dynamics", "transmission")
 NonNegativeSpeed = Annotated[Value, Quantity("angular_speed", at_least="0")]
 
 
@@ -62,6 +63,11 @@ class FrictionFeedForward(Section):
     reference_temperature: Temperature
     bristle_stiffness: RotationalStiffness | None = None
     bristle_damping: RotationalDamping | None = None
+
+    def comparisons(self) -> Iterator[Issue]:
+        if (self.bristle_stiffness is None) != (self.bristle_damping is None):
+            missing = "bristle_damping" if self.bristle_damping is None else "bristle_stiffness"
+            yield Issue(missing, "nothing", "both bristle_stiffness and bristle_damping, or neither")
 
 
 class DriveFeedForward(Section):
@@ -115,7 +121,7 @@ class FeedForwardProfile(Profile):
     rig: Text
     drive_serial_number: str | None = None
     load: Text | None = None
-    created: datetime
+    created: AwareDatetime
     software_version: Text
     friction: FrictionFeedForward
     drive: DriveFeedForward
@@ -125,3 +131,37 @@ class FeedForwardProfile(Profile):
     uncertainty: dict[str, Annotated[Value, Quantity()]] = Field(default_factory=dict)
     residual: PositiveRatio | None = None
     sources: tuple[SourceArchive, ...] = Field(min_length=1)
+
+    def comparisons(self) -> Iterator[Issue]:
+        for key, stated in self.uncertainty.items():
+            table, _, name = key.partition(".")
+            section = getattr(self, table, None) if table in TABLES else None
+            value = getattr(section, name, None) if section and name in type(section).model_fields else None
+            place = f"uncertainty.{key}"
+            if value is None:
+                yield Issue(
+                    place, f'"{key}"', "the dotted key of a parameter in this file", near_miss(key, self._keys())
+                )
+            elif stated.magnitude < 0:
+                yield Issue(place, f'"{stated}"', "0 or more")
+            elif isinstance(value, Value):
+                if stated.unit != "%" and not set(kinds_of(stated.unit)) & set(kinds_of(_step(value.unit))):
+                    yield Issue(place, f'"{stated}"', f"{article(value.kind)} as {key} is, or a share in %")
+            elif stated.unit not in ("%", "1"):
+                yield Issue(place, f'"{stated}"', f"a plain number as {key} is, or a share in %")
+
+    def _keys(self) -> list[str]:
+        """Return the dotted keys of the parameters this file states."""
+        tables = [(table, getattr(self, table)) for table in TABLES]
+        return [
+            f"{table}.{name}"
+            for table, section in tables
+            if section is not None
+            for name in type(section).model_fields
+            if getattr(section, name) is not None
+        ]
+
+
+def _step(unit: str) -> str:
+    """Return the unit of a difference: an uncertainty of a temperature is stated in K."""
+    return "K" if unit == "degC" else unit

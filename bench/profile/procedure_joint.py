@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Literal
@@ -28,6 +29,7 @@ from bench.profile.procedure import ProcedureProfile
 from bench.units import Value
 
 SLOWEST_RAD_S = 0.001
+SETTLED = 4.0  # time constants to 2 %
 
 
 class JointProcedure(ProcedureProfile):
@@ -69,6 +71,16 @@ class FrictionSweepProcedure(JointProcedure):
                 yield Issue(f"speeds[{i + 1}]", f'"{self.speeds[i + 1]}"', f"more than speeds[{i}], {self.speeds[i]}")
         if numbers[0] < SLOWEST_RAD_S:
             yield Issue("speeds[0]", f'"{self.speeds[0]}"', f"at least {SLOWEST_RAD_S:g} rad/s")
+        # from rest to rest over the whole way: v²/a is gone before the speed has been constant at all
+        fastest = math.sqrt(2.0 * self.amplitude.to("rad") * self.acceleration.to("rad/s2"))
+        for key, speed in [("speeds[-1]", self.speeds[-1]), ("warm_up_speed", self.warm_up_speed)]:
+            if speed.to("rad/s") >= fastest:
+                due = f"less than {fastest:.3g} rad/s, which amplitude and acceleration allow"
+                yield Issue(key.replace("-1", str(len(numbers) - 1)), f'"{speed}"', due)
+        if self.least_travel.to("rad") > 2.0 * self.amplitude.to("rad"):
+            yield Issue(
+                "least_travel", f'"{self.least_travel}"', f"at most the whole way, twice amplitude, {self.amplitude}"
+            )
 
 
 class StiffnessRampProcedure(JointProcedure):
@@ -114,6 +126,12 @@ class LowSpeedTrackingProcedure(JointProcedure):
     centre: Angle = Value(0.0, "rad", "angle")
     run_in: NonNegativeTime = Value(1.0, "s", "time")
 
+    def comparisons(self) -> Iterator[Issue]:
+        lasts = self.travel.to("rad") / self.speed.to("rad/s")
+        if 2.0 * self.run_in.to("s") > lasts:
+            due = f"at most half of the {lasts:.3g} s that travel lasts at speed"
+            yield Issue("run_in", f'"{self.run_in}"', due, "Nothing is judged while it runs in")
+
 
 class ImpedanceStepProcedure(JointProcedure):
     """Render M_d, B_d, K_d at the joint and step the set-point, in both directions."""
@@ -125,6 +143,17 @@ class ImpedanceStepProcedure(JointProcedure):
     step: PositiveAngle
     centre: Angle = Value(0.0, "rad", "angle")
     record_time: Time
+
+    def comparisons(self) -> Iterator[Issue]:
+        inertia, damping = self.inertia.to("kg.m2"), self.damping.to("N.m.s/rad")
+        if damping == 0.0:
+            yield Issue("damping", f'"{self.damping}"', "a damping above 0", "An undamped joint never settles")
+            return
+        excess = damping**2 - 4.0 * inertia * self.stiffness.to("N.m/rad")
+        slowest = (damping - math.sqrt(max(excess, 0.0))) / (2.0 * inertia)  # 1/s, of the two poles
+        if self.record_time.to("s") * slowest < SETTLED:
+            due = f"at least {SETTLED / slowest:.3g} s, {SETTLED:g} time constants of M_d, B_d, K_d"
+            yield Issue("record_time", f'"{self.record_time}"', due, "The step would not have settled to 2 %")
 
 
 JOINT_PROCEDURES: dict[str, type[ProcedureProfile]] = {

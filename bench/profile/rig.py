@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,6 +38,14 @@ from bench.profile.fields import (
 )
 from bench.profile.problem import Issue
 from bench.units import Value, article, kinds_of
+
+#: Instrument → kinds its certificate may state a range in.
+CERTIFIED = {
+    "force_sensor": ("force", "torque"),
+    "encoder": ("length",),
+    "stage": ("length", "speed"),
+    "daq": ("voltage", "bridge_ratio"),
+}
 
 
 class StageProfile(Section):
@@ -220,6 +228,9 @@ class IndenterRig(RigProfile):
     safety: SafetyProfile
     frame: FrameProfile
 
+    def comparisons(self) -> Iterator[Issue]:
+        yield from certificate_issues(self.calibrations, CERTIFIED)
+
     def calibration_path(self) -> Path | None:
         """Return the ``.cal`` file, resolved beside the profile; None for a sensor without one."""
         if isinstance(self.force_sensor, AtiSensorProfile):
@@ -235,6 +246,22 @@ class IndenterRig(RigProfile):
             yield from _limits_inside(stage, safety)
         if sensor and safety:
             yield from _limits_measurable(sensor, safety)
+
+
+def certificate_issues(
+    calibrations: Sequence[CalibrationProfile], certified: Mapping[str, tuple[str, ...]]
+) -> Iterator[Issue]:
+    """Yield certificates of instruments this kind of rig has not, or over a range of another kind than theirs."""
+    for i, certificate in enumerate(calibrations):
+        kinds = certified.get(certificate.instrument)
+        if kinds is None:
+            due = f"an instrument of this kind of rig: {', '.join(certified)}"
+            yield Issue(f"calibrations[{i}].instrument", f'"{certificate.instrument}"', due)
+        elif certificate.range_min.kind not in kinds:
+            given = f'"{certificate.range_min}", {article(certificate.range_min.kind)}'
+            due = f"{' or '.join(article(kind) for kind in kinds)}, for it is the certificate of the "
+            due += certificate.instrument.replace("_", " ")
+            yield Issue(f"calibrations[{i}].range_min", given, due)
 
 
 def ordered(low: Value, high: Value, low_key: str, high_key: str) -> Iterator[Issue]:

@@ -26,12 +26,19 @@ from bench.profile.fields import (
     Voltage,
 )
 from bench.profile.problem import Issue
-from bench.profile.rig import DaqProfile, RigProfile, ordered, terminal_issues
+from bench.profile.rig import DaqProfile, RigProfile, certificate_issues, ordered, terminal_issues
 from bench.units import Value
 
 #: The drive's own watchdog must trip well before somebody is hurt, and not between two ticks of the loop.
 LONGEST_WATCHDOG_S = 0.25
 LEAST_WATCHDOG_TICKS = 5
+#: Instrument → kinds its certificate may state a range in.
+CERTIFIED = {
+    "torque_transducer": ("torque",),
+    "encoder": ("angle",),
+    "drive": ("torque", "angle", "current"),
+    "daq": ("voltage",),
+}
 
 
 class JointDriveProfile(Section):
@@ -58,6 +65,11 @@ class JointDriveProfile(Section):
             yield Issue(
                 "watchdog", f'"{self.watchdog}"', f"at most {LONGEST_WATCHDOG_S * 1e3:g} ms",
                 "The drive would go on too long after its host is gone",
+            )  # fmt: skip
+        if self.reply_deadline.to("s") > self.watchdog.to("s"):
+            yield Issue(
+                "reply_deadline", f'"{self.reply_deadline}"', f"at most the watchdog, {self.watchdog}",
+                "The drive would have given up before its reply is missed",
             )  # fmt: skip
 
 
@@ -148,6 +160,9 @@ class JointRig(RigProfile):
     loop: LoopProfile = LoopProfile()
     safety: JointSafetyProfile
 
+    def comparisons(self) -> Iterator[Issue]:
+        yield from certificate_issues(self.calibrations, CERTIFIED)
+
     @classmethod
     def cross_checks(cls, sections: Sections) -> Iterator[Issue]:
         drive, safety = sections.get(JointDriveProfile), sections.get(JointSafetyProfile)
@@ -172,11 +187,36 @@ class JointRig(RigProfile):
         if drive and loop and drive.watchdog.to("s") * loop.rate.to("Hz") < LEAST_WATCHDOG_TICKS:
             due = f"at least {LEAST_WATCHDOG_TICKS} ticks of loop.rate, {loop.rate}"
             yield Issue("drive.watchdog", f'"{drive.watchdog}"', due, "It would trip between two commands")
+        if safety and encoder:
+            yield from _start_inside(safety, encoder)
+        if drive and joint:
+            yield from _torque_reached(drive, joint)
         if daq and loop:
-            yield from _whole_ticks(daq, loop)
+            yield from _drained_whole_and_in_time(daq, loop)
+        if daq and joint and 2.0 * joint.bandwidth.to("Hz") >= daq.sample_rate.to("Hz"):
+            due = f"less than half of daq.sample_rate, {daq.sample_rate}"
+            yield Issue("joint.bandwidth", f'"{joint.bandwidth}"', due)
 
 
-def _whole_ticks(daq: DaqProfile, loop: LoopProfile) -> Iterator[Issue]:
+def _start_inside(safety: JointSafetyProfile, encoder: JointEncoderProfile) -> Iterator[Issue]:
+    low, high = safety.travel_limit_min, safety.travel_limit_max
+    if not low.to("rad") <= encoder.start_angle.to("rad") <= high.to("rad"):
+        due = f"within the travel limits, {low} to {high}"
+        yield Issue("encoder.start_angle", f'"{encoder.start_angle}"', due)
+
+
+def _torque_reached(drive: JointDriveProfile, joint: JointProfile) -> Iterator[Issue]:
+    reach = drive.max_motor_torque.to("N.m") * drive.gear_ratio
+    if reach < joint.rated_torque.to("N.m"):
+        due = f"with gear_ratio {drive.gear_ratio:g} enough for joint.rated_torque, {joint.rated_torque}"
+        why = f"It makes {reach:g} N.m at the joint. Is the gear ratio right, and is this the rotor's torque?"
+        yield Issue("drive.max_motor_torque", f'"{drive.max_motor_torque}"', due, why)
+
+
+def _drained_whole_and_in_time(daq: DaqProfile, loop: LoopProfile) -> Iterator[Issue]:
+    if 2.0 * loop.drain.to("s") > daq.buffer.to("s"):
+        due = f"at most half of daq.buffer, {daq.buffer}"
+        yield Issue("loop.drain", f'"{loop.drain}"', due, "Samples would be overwritten before they are read")
     samples = daq.sample_rate.to("Hz") * loop.drain.to("s")
     if abs(samples - round(samples)) > 1e-9 or samples < 2:
         yield Issue("loop.drain", f'"{loop.drain}"', f"a whole number of samples of daq.sample_rate, {daq.sample_rate}")

@@ -84,6 +84,11 @@ class JointLoad(SpecimenProfile):
     lever: PositiveLength
     max_torque: PositiveTorque
 
+    def comparisons(self) -> Iterator[Issue]:
+        if self.gravity_moment.to("N.m") >= self.max_torque.to("N.m"):
+            due = f"less than max_torque, {self.max_torque}"
+            yield Issue("gravity_moment", f'"{self.gravity_moment}"', due, "The load's own weight would be too much")
+
 
 class OutputLock(SpecimenProfile):
     """A fixture that clamps the joint's output, for stiffness ramps."""

@@ -27,6 +27,8 @@ def translate(model: type[Profile], raw: Mapping[str, Any], detail: ErrorDetails
         known = [info.alias or name for name, info in owner.model_fields.items()]
         unknown = str(path[-1])
         return [Issue(key, f'the unknown key "{unknown}"', f"one of {', '.join(known)}", near_miss(unknown, known))]
+    if kind == "too_short" and len(detail["input"]) >= context["min_length"]:
+        return []  # counted without the items that are wrong, which are told already
     expected = _expected(field, detail)
     if kind == "missing":
         return [Issue(key, "nothing", expected, "The key is missing")]
@@ -102,6 +104,8 @@ _PLAIN = {
     "float_type": "a number",
     "bool_type": "true or false",
     "date_type": "a date such as 2036-01-31, without quotes",
+    "datetime_type": "a date and time such as 2036-01-31T08:00:00Z, without quotes",
+    "timezone_aware": "a date and time with its offset from UTC, such as 2036-01-31T08:00:00Z",
     "dict_type": "a table",
     "model_type": "a table",
     "model_attributes_type": "a table",

@@ -6,6 +6,7 @@ the equations. A ``…_scatter`` is the standard deviation of a relative draw fr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -33,6 +34,8 @@ from bench.profile.fields import (
     TorqueRate,
     Voltage,
 )
+from bench.profile.problem import Issue
+from bench.profile.rig import ordered
 from bench.profile.twin import NO_RATIO, TwinProfile
 from bench.units import Value
 
@@ -92,6 +95,11 @@ class MotorTruth(Section):
     supply: Voltage = Value(24.0, "V", "voltage")
     fault_temperature: Temperature = Value(75.0, "degC", "temperature")
 
+    def comparisons(self) -> Iterator[Issue]:
+        if self.temperature.to("degC") >= self.fault_temperature.to("degC"):
+            due = f"below fault_temperature, {self.fault_temperature}"
+            yield Issue("temperature", f'"{self.temperature}"', due, "The drive would be in fault from the start")
+
 
 class JointEncoderTruth(Section):
     """The real joint encoder."""
@@ -136,3 +144,11 @@ class JointTwin(TwinProfile):
     hard_stop_min: Angle
     hard_stop_max: Angle
     specimens: dict[str, LoadTruth] = Field(min_length=1)
+
+    def comparisons(self) -> Iterator[Issue]:
+        low, high = self.hard_stop_min, self.hard_stop_max
+        yield from ordered(low, high, "hard_stop_min", "hard_stop_max")
+        for name, load in self.specimens.items():
+            if low.to("rad") < high.to("rad") and not low.to("rad") <= load.start_angle.to("rad") <= high.to("rad"):
+                due = f"between the hard stops, {low} to {high}"
+                yield Issue(f"specimens.{name}.start_angle", f'"{load.start_angle}"', due)

@@ -84,7 +84,11 @@ def test_a_misspelt_table_is_told_with_the_table_it_resembles(repository: Path) 
     assert unknown.endswith('Did you mean "frame"?')
 
 
-WRONG_LINES = tomllib.loads(Path(__file__).with_name("wrong_profile_lines.toml").read_text(encoding="utf-8"))["line"]
+WRONG_LINES = [
+    line
+    for file in sorted(Path(__file__).parent.glob("wrong_profile_lines*.toml"))
+    for line in tomllib.loads(file.read_text(encoding="utf-8"))["line"]
+]
 
 
 @pytest.mark.parametrize("line", WRONG_LINES, ids=lambda line: line["said"].partition(":")[0])
