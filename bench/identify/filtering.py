@@ -20,7 +20,7 @@ from bench.errors import Refused
 
 Floats = NDArray[np.float64]
 
-SETTLED = 1e-9
+SETTLED = 1e-6
 """An edge is dropped until its transient has fallen to this share."""
 SAMPLES_PER_CUTOFF = 4.0
 """Decimation keeps at least this many samples per period of the cut-off, unless it is stated."""
@@ -108,7 +108,7 @@ class LowPass:
         return max(1, math.floor(rate_hz / (SAMPLES_PER_CUTOFF * self.cutoff_hz)))
 
     def settle(self, rate_hz: float) -> int:
-        """Samples until the transient of an edge has fallen to 1e-9."""
+        """Samples until the transient of an edge has fallen to a millionth."""
         poles = np.roots(np.poly(self._poles(rate_hz)))
         return math.ceil(math.log(SETTLED) / math.log(float(np.abs(poles).max())))
 

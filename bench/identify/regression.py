@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ CHUNK = 1024
 RANK = 1e-9
 """Columns are told apart when the smallest singular value of the scaled regressor exceeds this share of the largest."""
 LEVERAGE = 1e-3
-"""Where one block alone decides a coefficient its residual says nothing; its share is counted as no more than 99.9 %."""
+"""Where one block alone decides a coefficient its residual says nothing: its share counts as 99.9 % at most."""
 NEIGHBOURS = 1.0
 FEWEST_MERGED = 8
 """Neighbouring blocks are merged while they agree more than chance (in standard deviations), down to this many."""
@@ -142,11 +143,8 @@ class StreamedLeastSquares:
         """
         rows = np.column_stack([columns, response])
         if not np.isfinite(rows).all():
-            bad = [
-                name
-                for name, ok in zip((*self.names, "response"), np.isfinite(rows).all(axis=0), strict=True)
-                if not ok
-            ]
+            faulty = np.flatnonzero(~np.isfinite(rows).all(axis=0))
+            bad = [(*self.names, "response")[i] for i in faulty]
             raise Refused(
                 f"values that are no numbers in {', '.join(bad)}",
                 reason="not_finite",
@@ -205,7 +203,7 @@ class StreamedLeastSquares:
             blocks = [self._split(triangle, free, given) for triangle in self.triangles()]
             if len(blocks) < FEWEST_BLOCKS or self.rows <= 2 * len(free):
                 raise Refused(
-                    f"{self.rows} rows in {len(blocks)} blocks are too few for {len(free)} coefficients and their scatter",
+                    f"{self.rows} rows in {len(blocks)} blocks are too few for {len(free)} coefficients and their s.d.",
                     reason="too_few_rows",
                     where="regression",
                     remedy="Record for longer or exclude less",
@@ -234,7 +232,7 @@ class StreamedLeastSquares:
         variance = square / max(self.rows - len(free), 1)
         # In the orthonormal coordinates of the whole record; q holds each block's part.
         edges = np.cumsum([0, *(len(block[1]) for block in blocks)])
-        parts = [(q[a:b], residual[a:b]) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        parts = [(q[a:b], residual[a:b]) for a, b in pairwise(edges)]
         shifts, parts = _independent(parts)
         count = len(parts)
         covariance = (count - 1) / count * (inverse @ (shifts.T @ shifts) @ inverse.T)
@@ -271,8 +269,7 @@ class StreamedLeastSquares:
 
 
 def _triangle(rows: Floats) -> Floats:
-    triangle: Floats = np.linalg.qr(rows, mode="r")
-    return triangle
+    return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
 def _independent(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, list[tuple[Floats, Floats]]]:
