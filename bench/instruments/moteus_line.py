@@ -18,7 +18,8 @@ from bench.instruments.serial_line import SerialLine
 
 SOURCES = range(64, 127)
 _CLAIM_NS = 1_000_000_000
-_FLAGS = frozenset((b"E", b"e", b"B", b"b", b"F", b"f"))
+_FLAGS = frozenset("EeBbFf")  # extended identifier, bit-rate switch, CAN-FD; "t…" and "f…" are time stamp and filter
+_USUAL = frozenset(("e B F\r", "E B F\r", "B F\r", "\r", ""))
 
 
 @dataclass
@@ -106,29 +107,32 @@ class MoteusLine:
             try:
                 line.write(text + b"\n")
                 while True:
-                    answer = line.read_until(b"\n", deadline_ns)
-                    if self.checksummed:
-                        answer = self._checked(answer)
-                    if answer.startswith(b"OK"):
-                        taken = True
-                        continue
-                    data = self._data(answer, len(due)) if answer.startswith(due) else self._other(answer, due, what)
-                    if data is not None:
-                        return data
+                    for answer in line.read_lines(deadline_ns):
+                        if self.checksummed:
+                            answer = self._checked(answer)
+                        if answer.startswith(due):
+                            data = self._data(answer[len(due) :])
+                        elif answer.startswith(b"OK"):
+                            taken = True
+                            continue
+                        else:
+                            data = self._other(answer, due, what)
+                        if data is not None:
+                            return data
             except InstrumentTimeout as error:
                 self.statistics.timeouts += 1
                 line.drain()
                 raise self._timeout(what, taken, self.statistics.corrupt_lines - corrupt) from error
 
-    def _data(self, answer: bytes, start: int) -> bytes | None:
-        """Return a reply's data, or None when its text is damaged."""
+    def _data(self, answer: bytes) -> bytes | None:
+        """Return a reply's data from what follows its identifier, None when the text is damaged."""
         try:
-            text, _, flags = answer[start:].decode("ascii").partition(" ")
+            text, _, flags = answer.decode("ascii").partition(" ")
             data = bytes.fromhex(text)
         except ValueError:
             self._damaged(answer)
             return None
-        if flags and not all(flag in _FLAGS or flag[:1] in b"tf" for flag in flags.encode().split()):
+        if flags not in _USUAL and not all(flag in _FLAGS or flag[0] in "tf" for flag in flags.split()):
             self._damaged(answer)
             return None
         return data
@@ -137,7 +141,7 @@ class MoteusLine:
         """Return a line without its checksum, or nothing when that is missing or wrong."""
         text, star, check = answer.rstrip().rpartition(b"*")
         if star and check.upper() == b"%02X" % crc8(text):
-            return text.rstrip() + b"\n"
+            return text.rstrip()
         self._damaged(answer)
         return b""
 
@@ -165,7 +169,7 @@ class MoteusLine:
                 self._damaged(answer)
             return None
         if number == int(due.split()[1], 16):
-            return self._data(text, 0)
+            return self._data(text)
         if number >> 8 & 0x7F == self._device_id:
             self.statistics.stale_replies += 1
         return None

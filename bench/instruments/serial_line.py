@@ -15,7 +15,6 @@ import contextlib
 import errno
 import sys
 import threading
-from collections.abc import Iterator
 
 import serial
 
@@ -93,19 +92,17 @@ class SerialLine:
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError, OSError):
             port.set_low_latency_mode(True)
 
-    @contextlib.contextmanager
-    def claim(self, deadline_ns: int) -> Iterator[None]:
-        """Hold the line for one transaction; :class:`InstrumentTimeout` when it is not free by ``deadline_ns``."""
+    def claim(self, deadline_ns: int) -> _Claim:
+        """Hold the line for one transaction (``with``); :class:`InstrumentTimeout` when not free by ``deadline_ns``."""
+        return _Claim(self, deadline_ns)
+
+    def _await_free(self, deadline_ns: int) -> None:
         while not self._claimed.acquire(blocking=False):
             if self._clock.now_ns() >= deadline_ns:
                 raise InstrumentTimeout(
                     "another thread holds the line", where=self.url, remedy="Wait for its transaction to end"
                 )
             sleep(self._clock, _CLAIM_POLL_S)
-        try:
-            yield
-        finally:
-            self._claimed.release()
 
     def write(self, data: bytes) -> None:
         """Send ``data``; :class:`InstrumentTimeout` when the line does not take all of it in time."""
@@ -139,6 +136,16 @@ class SerialLine:
                 )
             self._receive(deadline_ns, terminator)
         return self._take(end + len(terminator))
+
+    def read_lines(self, deadline_ns: int, *, limit: int = 4096) -> list[bytes]:
+        """Return every whole line there is, without its newline, at least one; errors as of :meth:`read_until`.
+
+        For devices that answer one request with several lines at once.
+        """
+        text = self.read_until(b"\n", deadline_ns, limit=limit)
+        if (end := self._pending.rfind(b"\n")) >= 0:
+            text += self._take(end + 1)
+        return text[:-1].split(b"\n")
 
     def read_exactly(self, count: int, deadline_ns: int) -> bytes:
         """Return exactly ``count`` bytes; :class:`InstrumentTimeout` at ``deadline_ns``."""
@@ -217,6 +224,23 @@ class SerialLine:
             where=self.url,
             remedy="Make the rig safe, check the cable and open the instrument anew; it never reopens by itself",
         )
+
+
+class _Claim:
+    """What ``with line.claim(...)`` enters: plain methods, since a control loop enters one every tick."""
+
+    __slots__ = ("_deadline_ns", "_line")
+
+    def __init__(self, line: SerialLine, deadline_ns: int) -> None:
+        self._line = line
+        self._deadline_ns = deadline_ns
+
+    def __enter__(self) -> None:
+        if not self._line._claimed.acquire(blocking=False):
+            self._line._await_free(self._deadline_ns)
+
+    def __exit__(self, *_: object) -> None:
+        self._line._claimed.release()
 
 
 def _opening_error(url: str, error: OSError) -> InstrumentError:

@@ -158,7 +158,9 @@ class Moteus:
         if not self._ready or device_id not in (self.device_id, 0x7F):
             return None
         refused, commanded = self._write(shape, values) if shape.writes else (b"", False)
-        reply = refused + self._map.reply(shape) if wanted else b""
+        reply = self._map.reply(shape) if wanted else b""
+        if refused:
+            reply = (refused + reply) if len(refused + reply) <= 64 else refused[:60]
         if commanded:
             self._obey()
         return reply
@@ -168,8 +170,8 @@ class Moteus:
         refused = b""
         commanded = False
         command = self._command
-        for write in shape.writes:
-            register, value = write.register, values[write.place]
+        for place, register, width in shape.writes:
+            value = values[place]
             if register == reg.MODE:
                 if int(value) not in _SIMULATED_MODES:
                     refused += b"\x30" + varuint(register) + varuint(reg.BAD_VALUE)
@@ -178,7 +180,7 @@ class Moteus:
                 self._wanted = int(value)
                 command = self._command = dict(reg.UNSPECIFIED)
             elif register in command:
-                number = written(value, write.width, reg.COMMAND[register][1])
+                number = value if width == 3 else written(value, width, reg.COMMAND[register][1])
                 if register in reg.NOT_SIMULATED and not _left_open(register, number):
                     refused += b"\x30" + varuint(register) + varuint(reg.BAD_VALUE)
                 else:

@@ -14,6 +14,9 @@ from typing import Any
 from bench.twin.devices.moteus_wire import Read, Shape
 
 UNKNOWN, NOT_WRITABLE, BAD_VALUE = 1, 2, 3
+NO_ROOM = 2
+LONGEST_REPLY = 60
+"""Bytes; the rest of a frame's 64 is kept for an error."""
 
 POSITION_UNIT = (0.01, 1e-4, 1e-5)
 VELOCITY_UNIT = (0.1, 2.5e-4, 1e-5)
@@ -50,7 +53,7 @@ COMMAND: dict[int, tuple[float, tuple[float, ...]]] = {
 }
 """Registers of a command: what each is when a command leaves it out, and its unit."""
 UNSPECIFIED = {register: value for register, (value, _) in COMMAND.items()}
-NOT_SIMULATED = (STOP_POSITION, VELOCITY_LIMIT, ACCELERATION_LIMIT, FIXED_VOLTAGE, FIXED_CURRENT)
+NOT_SIMULATED = frozenset((STOP_POSITION, VELOCITY_LIMIT, ACCELERATION_LIMIT, FIXED_VOLTAGE, FIXED_CURRENT))
 """Each of these asks for a way of moving that this twin has not, unless it is NaN (a limit: or negative)."""
 
 _LOWEST = (-(2**7), -(2**15), -(2**31))
@@ -80,6 +83,7 @@ class RegisterMap:
 
     def _maker(self, reads: Iterable[Read]) -> Callable[[], bytes]:
         form = "<"
+        size = 0
         items: list[Any] = []
         slots: list[tuple[int, Getter]] = []
         tail = b""
@@ -91,6 +95,8 @@ class RegisterMap:
                     tail = b"\x31" + varuint(register) + varuint(UNKNOWN)
                     break
                 getters.append(getter)
+            if not tail and (size := size + len(read.head) + read.count * (1, 2, 4, 4)[read.width]) > LONGEST_REPLY:
+                tail = b"\x31" + varuint(read.register) + varuint(NO_ROOM)
             if tail:
                 break  # firmware answers with the error alone, and leaves the rest of the frame
             form += f"{len(read.head)}s"
@@ -120,8 +126,10 @@ class RegisterMap:
         unit, lowest = units[width], _LOWEST[width]
 
         def scaled() -> int:
-            number = value()
-            return max(lowest + 1, min(-lowest - 1, int(number / unit))) if math.isfinite(number) else lowest
+            number = value() / unit
+            if lowest < number < -lowest:
+                return int(number)
+            return -lowest - 1 if number > 0 else lowest + 1 if number < 0 else lowest
 
         return scaled
 

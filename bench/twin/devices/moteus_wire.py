@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.twin.interfaces import SerialPort, World
 
@@ -30,8 +30,7 @@ def bus_ns(length: int) -> int:
     return 45_000 + round((8 * length + 30) * 1.1 * 200)
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(NamedTuple):
     """A value's place in the frame, its register and type (0 int8, 1 int16, 2 int32, 3 float)."""
 
     place: int
@@ -168,11 +167,11 @@ class FdcanusbWire:
         if not wanted or reply is None:
             self._port.send(self._ended(b"OK"), delay_ns=OK_NS)
             return
-        filled = _filled(reply)
+        filled = reply.ljust(_LENGTHS[len(reply)], _FILLING)
         # From the drive asked to the source that asked.
         back = (number & 0x7F) << 8 | number >> 8 & 0x7F
         text = b"rcv %x %b %b B F" % (back, filled.hex().upper().encode(), b"E" if back > 0x7FF else b"e")
-        delay_ns = bus_ns(len(_filled(data))) + PROCESSING_NS + bus_ns(len(filled))
+        delay_ns = _BUS_NS[len(data)] + PROCESSING_NS + _BUS_NS[len(filled)]
         self._port.send(self._ended(b"OK") + self._ended(text), delay_ns=delay_ns)
 
     def _refuse(self, why: str) -> None:
@@ -186,12 +185,10 @@ class FdcanusbWire:
         return text + b"\r\n"
 
 
-def _filled(data: bytes) -> bytes:
-    """CAN-FD has no frames of any other length; what is missing is filled with no-operations."""
-    size = len(data)
-    if size > 8:
-        size = next(length for length in (12, 16, 20, 24, 32, 48, 64) if length >= size)
-    return data.ljust(size, bytes([NOP]))
+_LENGTHS = [next(length for length in (*range(9), 12, 16, 20, 24, 32, 48, 64) if length >= k) for k in range(65)]
+"""CAN-FD has no frames of any other length: that of the frame for each number of bytes; NOPs fill it."""
+_BUS_NS = [bus_ns(length) for length in _LENGTHS]
+_FILLING = bytes([NOP])
 
 
 def _size(width: int) -> int:
