@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import math
 from functools import cached_property
@@ -99,24 +100,9 @@ class Run:
         ArchiveError
             There is no such channel, or its values are damaged.
         """
-        where = str(self.path)
-        if name not in self._places:
-            near = difflib.get_close_matches(name, self._places, n=3)
-            remedy = f"Did you mean {' or '.join(near)}?" if near else f"Channels here: {', '.join(self._places)}"
-            raise ArchiveError(f"no channel '{name}'", where=where, remedy=remedy)
-        group, dataset, column = self._places[name]
-        with reading(f"{where}: /entry/{group}/{dataset}"):
-            stored, time = self._entry[group][dataset], self._entry[group]["time"]
-            rate = time.attrs.get("rate_hz")
-            return Channel(
-                name,
-                self._column(group, dataset, column),
-                text_of(stored.attrs["units"]),
-                text_of(stored.attrs["kind"]),
-                self._time(group),
-                group,
-                None if rate is None else float(rate),
-            )
+        group, dataset, column = self._place(name)
+        with reading(f"{self.path}: /entry/{group}/{dataset}"):
+            return self._channel(name, self._column(group, dataset, column), self._time(group))
 
     def get(self, name: str, *, unit: str | None = None, kind: str | None = None) -> Channel:
         """Return a channel in ``unit``, provided that it is of ``kind``.
@@ -128,8 +114,41 @@ class Run:
         UnitError
             ``unit`` is unknown or does not belong to the channel's kind.
         """
-        channel = self.channel(name)
-        where = f"{self.path}: {name}"
+        return self._converted(self.channel(name), unit, kind)
+
+    def channel_slice(
+        self, name: str, start_s: float, stop_s: float, *, unit: str | None = None, kind: str | None = None
+    ) -> Channel:
+        """Return the samples of a channel with ``start_s <= time < stop_s`` [s]; nothing of it is kept.
+
+        For records that are too long to hold: only the chunks that are asked for are read. Unit and kind as in
+        :meth:`get`, and so are the errors. Without samples in that time the arrays are empty.
+        """
+        group, dataset, column = self._place(name)
+        with reading(f"{self.path}: /entry/{group}/{dataset}"):
+            entry, length = self._entry[group], self._length(group)
+            first, last = (_first_not_before(entry["time"], moment, length) for moment in (start_s, stop_s))
+            values = np.asarray(entry[dataset][first:last, column], dtype=np.float64)
+            time = np.asarray(entry["time"][first:last], dtype=np.float64)
+            return self._converted(self._channel(name, values, time), unit, kind)
+
+    def _place(self, name: str) -> tuple[str, str, int]:
+        """Return group, dataset and column of a channel."""
+        if name not in self._places:
+            near = difflib.get_close_matches(name, self._places, n=3)
+            remedy = f"Did you mean {' or '.join(near)}?" if near else f"Channels here: {', '.join(self._places)}"
+            raise ArchiveError(f"no channel '{name}'", where=str(self.path), remedy=remedy)
+        return self._places[name]
+
+    def _channel(self, name: str, values: NDArray[np.float64], time: NDArray[np.float64]) -> Channel:
+        group, dataset, _ = self._places[name]
+        stored, rate = self._entry[group][dataset], self._entry[group]["time"].attrs.get("rate_hz")
+        unit, kind = text_of(stored.attrs["units"]), text_of(stored.attrs["kind"])
+        values.flags.writeable = time.flags.writeable = False
+        return Channel(name, values, unit, kind, time, group, None if rate is None else float(rate))
+
+    def _converted(self, channel: Channel, unit: str | None, kind: str | None) -> Channel:
+        where = f"{self.path}: {channel.name}"
         if kind is not None and kind != channel.kind:
             raise ArchiveError(
                 f"the channel is of kind {channel.kind} [{channel.unit}], not {kind}",
@@ -144,7 +163,7 @@ class Run:
         except UnitError as error:
             raise UnitError(error.what, where=where, remedy=error.remedy) from error
         values.flags.writeable = False
-        return Channel(name, values, unit, channel.kind, channel.time_s, channel.group, channel.rate_hz)
+        return Channel(channel.name, values, unit, channel.kind, channel.time_s, channel.group, channel.rate_hz)
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
@@ -240,6 +259,11 @@ class Run:
             rows: NDArray[Any] = self._entry[table][()]
         used: NDArray[Any] = rows[rows["used"] == 1]
         return used
+
+
+def _first_not_before(time: h5py.Dataset, moment_s: float, length: int) -> int:
+    """Index of the first of ``length`` ascending times that is not before ``moment_s``; reads a chunk per step."""
+    return bisect.bisect_left(range(length), moment_s, key=lambda index: float(time[index]))
 
 
 def _plain(value: Any) -> Any:

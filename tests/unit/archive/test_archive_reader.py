@@ -153,3 +153,19 @@ def test_reading_from_a_closed_run_says_so(sealed_run: Path) -> None:
         run.channel("encoder_position")
     with pytest.raises(ArchiveError, match="the run is closed"):
         _ = run.provenance
+
+
+def test_a_slice_holds_the_samples_of_its_time_and_nothing_else(sealed_run: Path) -> None:
+    with Run.open(sealed_run) as run:
+        for name in ("encoder_position", "stage_position"):
+            whole = run.channel(name)
+            part = run.channel_slice(name, whole.time_s[1], whole.time_s[-1])
+            assert np.array_equal(part.values, whole.values[1:-1])
+            assert np.array_equal(part.time_s, whole.time_s[1:-1])
+            assert (part.unit, part.kind, part.rate_hz) == (whole.unit, whole.kind, whole.rate_hz)
+        assert run.channel_slice("encoder_position", 0.0, 0.003, unit="m").unit == "m"
+        assert run.channel_slice("encoder_position", 1e6, 2e6).values.size == 0
+        with pytest.raises(ArchiveError, match="not force"):
+            run.channel_slice("encoder_position", 0.0, 1.0, kind="force")
+        with pytest.raises(ArchiveError, match="Did you mean encoder_position"):
+            run.channel_slice("encoder_positon", 0.0, 1.0)
