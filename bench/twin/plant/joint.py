@@ -30,7 +30,8 @@ _TURN = 2.0 * math.pi
 class Joint:
     """Implements :class:`bench.twin.interfaces.JointDrivePlant`; every method with the world's lock held.
 
-    Without power the motor makes no torque and a spring-applied brake holds the rotor, after its delay.
+    Without power the motor makes no torque and a spring-applied brake holds the rotor, after its delay. The rotor's
+    position counts from where the joint's angle is zero; what a drive forgets without power is the drive's affair.
     """
 
     def __init__(self, world: World, truth: JointTruth) -> None:
@@ -46,7 +47,6 @@ class Joint:
         self._parameters = parameters(truth, truth.drive.brake_torque)
         self._power_listeners: list[Callable[[bool], None]] = []
         self._fault_listeners: list[Callable[[int], None]] = []
-        self._zero_counts = 0.0
         self._at_ns = 0
         self._fresh: list[float] = [
             self.state.theta, self.state.q, self.state.gear_torque, 0.0, self.state.housing
@@ -58,8 +58,11 @@ class Joint:
     # -- what the drive sees ------------------------------------------------------------------------------------------
 
     def position_rev(self) -> float:
-        counts = self._counts() - self._zero_counts
-        return counts / self.truth.drive.encoder_counts
+        self.catch_up()
+        ahead, state = (self.world.now_ns - self._at_ns) * 1e-9, self.state
+        theta = state.theta + ahead * (state.omega + 0.5 * ahead * state.alpha)
+        counts = self.truth.drive.encoder_counts
+        return round(theta * self._revolutions * counts) / counts
 
     def velocity_rev_s(self) -> float:
         self.catch_up()
@@ -75,7 +78,7 @@ class Joint:
 
     def motor_temperature_degc(self) -> float:
         self.catch_up()
-        return self.state.winding
+        return self.state.housing + self.state.rise
 
     def voltage_v(self) -> float:
         if not self._powered:
@@ -94,12 +97,6 @@ class Joint:
         """Rotor revolutions, in the drive's direction, per radian of theta."""
         return self.truth.drive.direction * self.truth.gear.ratio / _TURN
 
-    def _counts(self) -> float:
-        self.catch_up()
-        ahead, state = (self.world.now_ns - self._at_ns) * 1e-9, self.state
-        theta = state.theta + ahead * (state.omega + 0.5 * ahead * state.alpha)
-        return float(round(theta * self._revolutions * self.truth.drive.encoder_counts))
-
     # -- commands -----------------------------------------------------------------------------------------------------
 
     def command(
@@ -117,11 +114,10 @@ class Joint:
             return
         drive, ratio, per_rad = self.truth.drive, self.truth.gear.ratio, self._revolutions
         gain = drive.direction * ratio * per_rad  # positive: both carry the drive's direction
-        zero = self._zero_counts / drive.encoder_counts
         command = self._command
         command.feedforward = drive.direction * ratio * feedforward_nm
         command.kp, command.kd = gain * kp_nm_per_rev, gain * kd_nm_per_rev_s
-        command.position, command.velocity = (position_rev + zero) / per_rad, velocity_rev_s / per_rad
+        command.position, command.velocity = position_rev / per_rad, velocity_rev_s / per_rad
         command.maximum = ratio * min(maximum_torque_nm, drive.max_rotor_torque)
 
     def release(self) -> None:
@@ -143,8 +139,6 @@ class Joint:
         self._split()
         self._powered = on
         self._command = Command()
-        if on:
-            self._zero_counts = self._counts()
         self.world.at(self.world.now_ns + round(self.truth.drive.brake_time_s * 1e9), self._set_brake)
         for action in self._power_listeners:
             self.world.at(self.world.now_ns, partial(action, on))
@@ -180,7 +174,7 @@ class Joint:
         self._change(replace(self.truth, gear=replace(self.truth.gear, backlash=gap)))
 
     def heat(self, rate: float) -> None:
-        """Housing and winding warm up by ``rate`` [K/s] more than they should."""
+        """The joint warms up by ``rate`` [K/s] more than it should."""
         self._split()
         self._heater = rate
         self._renew()
@@ -283,5 +277,5 @@ def _at_rest(truth: JointTruth) -> State:
     bristle = -torque / truth.friction.bristle_stiffness if truth.drive.brake_torque > 0.0 else 0.0
     return State(
         theta=load.start_angle + twist, q=load.start_angle, bristle=bristle, gear_torque=torque,
-        housing=truth.thermal.ambient, winding=truth.thermal.ambient,
+        housing=truth.thermal.ambient,
     )  # fmt: skip

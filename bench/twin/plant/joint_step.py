@@ -18,6 +18,8 @@ from bench.twin.plant.joint_truth import JointTruth
 #: Hard stops are stiff springs with damping on the link [N.m/rad, N.m.s/rad].
 STOP_STIFFNESS = 20_000.0
 STOP_DAMPING = 100.0
+#: A lining damps what it holds: added to the bristle's damping while the brake is on [N.m.s/rad].
+BRAKE_DAMPING = 100.0
 #: Newton's iteration ends when it moves the speeds [rad/s] by less. Its last correction is applied to the rest to first
 #: order: what is left is of the order of its square.
 TOLERANCE = 3e-5
@@ -29,7 +31,8 @@ class State:
     """What the joint remembers: ``theta`` (rotor angle / ratio) and ``q`` (link), ``omega`` and ``qd`` their speeds.
 
     ``torque`` is the drive's behind its current loop, as it believes, at the joint; ``estimate`` the speed behind its
-    filter. ``alpha`` and ``beta`` are the last mean accelerations of rotor and link, with those before, and jerks.
+    filter; ``rise`` the winding's temperature above the housing's. ``alpha`` and ``beta`` are the last mean
+    accelerations of rotor and link, with those before, and jerks.
     """
 
     theta: float = 0.0
@@ -41,7 +44,7 @@ class State:
     torque: float = 0.0
     estimate: float = 0.0
     housing: float = 25.0
-    winding: float = 25.0
+    rise: float = 0.0
     alpha: float = 0.0
     beta: float = 0.0
     gear_torque: float = 0.0
@@ -67,11 +70,12 @@ Parameters = tuple[float, ...]
 
 
 def parameters(truth: JointTruth, brake: float = 0.0, heater: float = 0.0) -> Parameters:
-    """Flatten what :func:`advance` needs; ``brake`` [N.m] adds to Coulomb friction, ``heater`` [K/s] to both heats."""
+    """Flatten what :func:`advance` needs; ``brake`` [N.m] adds to Coulomb friction, ``heater`` [K/s] warms it up."""
     f, g, d, t, load = truth.friction, truth.gear, truth.drive, truth.thermal, truth.load
     return (
         d.inertia, load.inertia, f.coulomb, f.stribeck_excess, f.stribeck_velocity, f.viscous, f.bristle_stiffness,
-        f.bristle_damping, f.offset, f.load_coefficient, f.temperature_coefficient, f.reference_temperature, brake,
+        f.bristle_damping + (BRAKE_DAMPING if brake else 0.0), f.offset, f.load_coefficient, f.temperature_coefficient,
+        f.reference_temperature, brake,
         g.stiffness_load, g.stiffness_load - g.stiffness_zero, g.stiffening_angle, g.damping, g.hysteresis_torque,
         g.hysteresis_angle, 0.5 * g.backlash, load.gravity_moment, load.gravity_phase, load.damping,
         d.torque_scale, d.ripple, d.ripple_per_revolution * g.ratio, d.ripple_phase,
@@ -109,7 +113,7 @@ def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int
         ambient, housing_time, housing_r, winding_time, winding_r, copper, heater,
     ) = p  # fmt: skip
     theta, w, q, v, z, y, u = s.theta, s.omega, s.q, s.qd, s.bristle, s.hysteresis, s.torque
-    estimate, housing, winding, alpha, beta = s.estimate, s.housing, s.winding, s.alpha, s.beta
+    estimate, housing, rise, alpha, beta = s.estimate, s.housing, s.rise, s.alpha, s.beta
     ff, kp, kd, target, pace, most = (
         command.feedforward, command.kp, command.kd, command.position, command.velocity, command.maximum
     )  # fmt: skip
@@ -264,7 +268,7 @@ def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int
         burnt = copper * u * u
         warmth = housing_r * (burnt + (made if made > 0.0 else 0.0))
         housing += tick_s * (heater + (warmth + ambient - housing) / housing_time)
-        winding += tick_s * (heater + (winding_r * burnt + housing - winding) / winding_time)
+        rise += tick_s * (winding_r * burnt - rise) / winding_time
         x = theta - q
         if gap:
             x = x - gap if x > gap else x + gap if x < -gap else 0.0
@@ -272,7 +276,7 @@ def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int
         out += (theta, q, tau, u, housing)
     s.theta, s.omega, s.q, s.qd, s.bristle, s.hysteresis, s.torque = theta, w, q, v, z, y, u
     s.jerk, s.link_jerk, s.alpha_before, s.beta_before = da / h, db / h, earlier_a, earlier_b
-    s.estimate, s.housing, s.winding, s.alpha, s.beta, s.gear_torque = estimate, housing, winding, alpha, beta, tau
+    s.estimate, s.housing, s.rise, s.alpha, s.beta, s.gear_torque = estimate, housing, rise, alpha, beta, tau
     command.position = target
 
 

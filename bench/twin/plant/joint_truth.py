@@ -73,7 +73,7 @@ class DriveTruth:
 
 @dataclass(frozen=True)
 class ThermalTruth:
-    """Joint housing (with the drive's board, and what friction depends on) and the winding in it.
+    """Joint housing (with the drive's board; friction depends on it) and the winding, so much warmer.
 
     ``heating`` scales the heat that is made. The copper's heat is (rotor torque / motor_constant)².
     """
