@@ -97,7 +97,6 @@ class Moteus:
     ) -> None:
         self.name = name
         self.baud = baud
-        self.device_id = device_id
         self.mode = STOPPED
         self.fault = 0
         self._plant = plant
@@ -117,7 +116,7 @@ class Moteus:
         self._step: Timer | None = None  # the next one on the way from no supply, or from stopped, to work
         self._words = _words(serial_number, firmware)
         self._map = self._register_map()
-        self.wire = FdcanusbWire(self._frame)
+        self.wire = FdcanusbWire(self._frame, device_id)
 
     def attach(self, world: World, port: SerialPort) -> None:
         """See :class:`bench.twin.interfaces.SerialDevice`."""
@@ -154,8 +153,8 @@ class Moteus:
 
     # -- frames -------------------------------------------------------------------------------------------------------
 
-    def _frame(self, device_id: int, wanted: bool, shape: Shape, values: tuple[Any, ...]) -> bytes | None:
-        if not self._ready or device_id not in (self.device_id, 0x7F):
+    def _frame(self, wanted: bool, shape: Shape, values: tuple[Any, ...]) -> bytes | None:
+        if not self._ready:
             return None
         refused, commanded = self._write(shape, values) if shape.writes else (b"", False)
         reply = self._map.reply(shape) if wanted else b""

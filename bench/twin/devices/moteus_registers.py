@@ -88,6 +88,10 @@ class RegisterMap:
         slots: list[tuple[int, Getter]] = []
         tail = b""
         for read in reads:
+            size += len(read.head) + read.count * (1, 2, 4, 4)[read.width]
+            if size > LONGEST_REPLY:
+                tail = b"\x31" + varuint(read.register) + varuint(NO_ROOM)
+                break
             getters: list[Getter] = []
             for register in range(read.register, read.register + read.count):
                 getter = self._getter(register, read.width)
@@ -95,8 +99,6 @@ class RegisterMap:
                     tail = b"\x31" + varuint(register) + varuint(UNKNOWN)
                     break
                 getters.append(getter)
-            if not tail and (size := size + len(read.head) + read.count * (1, 2, 4, 4)[read.width]) > LONGEST_REPLY:
-                tail = b"\x31" + varuint(read.register) + varuint(NO_ROOM)
             if tail:
                 break  # firmware answers with the error alone, and leaves the rest of the frame
             form += f"{len(read.head)}s"

@@ -21,6 +21,7 @@ PROCESSING_NS = 50_000
 """From the end of a frame on the bus to the start of the drive's reply."""
 
 NOP = 0x50
+EVERYBODY = 0x7F
 _LETTERS = "bhif"
 _SHAPES_KEPT = 64
 
@@ -105,11 +106,13 @@ class FdcanusbWire:
     Parameters
     ----------
     handle : callable
-        Takes the drive's number, whether a reply is wanted, the frame's shape and its values; returns the reply's data,
-        None for silence.
+        Takes whether a reply is wanted, the frame's shape and its values; returns the reply's data, None for silence.
+    device_id : int
+        The drive's id on the bus.
     """
 
-    def __init__(self, handle: Callable[[int, bool, Shape, tuple[Any, ...]], bytes | None]) -> None:
+    def __init__(self, handle: Callable[[bool, Shape, tuple[Any, ...]], bytes | None], device_id: int) -> None:
+        self.device_id = device_id
         self.checksums = False
         self.ignored_lines = 0
         self._handle = handle
@@ -163,13 +166,14 @@ class FdcanusbWire:
             values = shape.match(data) or ()
             self._shapes = [shape, *self._shapes[: _SHAPES_KEPT - 1]]
         wanted = bool(number & 0x8000)
-        reply = self._handle(number & 0x7F, wanted, shape, values)
+        asked = number & 0x7F
+        reply = self._handle(wanted, shape, values) if asked in (self.device_id, EVERYBODY) else None
         if not wanted or reply is None:
             self._port.send(self._ended(b"OK"), delay_ns=OK_NS)
             return
         filled = reply.ljust(_LENGTHS[len(reply)], _FILLING)
         # From the drive asked to the source that asked.
-        back = (number & 0x7F) << 8 | number >> 8 & 0x7F
+        back = self.device_id << 8 | number >> 8 & 0x7F
         text = b"rcv %x %b %b B F" % (back, filled.hex().upper().encode(), b"E" if back > 0x7FF else b"e")
         delay_ns = _BUS_NS[len(data)] + PROCESSING_NS + _BUS_NS[len(filled)]
         self._port.send(self._ended(b"OK") + self._ended(text), delay_ns=delay_ns)
