@@ -65,6 +65,8 @@ from bench.instruments.serial_line import SerialLine
 
 STOP_ATTEMPTS = 3
 LONGEST_WATCHDOG_S = 1.0
+MEETING_S = 0.3
+"""How long a drive may take to answer at all when the line is opened [s]: it may just have been switched on."""
 QUIET_S = 0.01
 """Silence that counts as quiet [s]; short, since a late reply is known by its number and a stop must not wait."""
 
@@ -136,6 +138,7 @@ class MoteusDrive:
         self._where = f"{url}, moteus drive id {device_id}"
         self._max_torque_nm = max_torque_nm
         self._running = False
+        self._clock = clock
         self.arm_watchdog(watchdog_s)
         self._stop = self._mode_command(STOPPED)
         self._brake = self._mode_command(BRAKE)
@@ -322,15 +325,17 @@ class MoteusDrive:
     # -- identity -----------------------------------------------------------------------------------------------------
 
     def _read_identity(self, url: str, expected_serial_number: str | None) -> Identity:
-        try:
-            values = self._registers(
-                subframe(READ, INT32, _MODEL, 3) + subframe(READ, INT32, _SERIAL_NUMBER, 3), "its identity"
-            )
-        except InstrumentTimeout:
-            # Half a line of an earlier host may have been in the adapter's buffer, and has swallowed ours.
-            values = self._registers(
-                subframe(READ, INT32, _MODEL, 3) + subframe(READ, INT32, _SERIAL_NUMBER, 3), "its identity"
-            )
+        asked = subframe(READ, INT32, _MODEL, 3) + subframe(READ, INT32, _SERIAL_NUMBER, 3)
+        deadline_ns = self._clock.now_ns() + round(MEETING_S * 1e9)
+        while True:
+            # A drive just switched on boots; and half a line of an earlier host may have been in the adapter's buffer,
+            # and has swallowed the first of ours. To ask again for what is only read does no harm.
+            try:
+                values = self._registers(asked, "its identity")
+                break
+            except InstrumentTimeout:
+                if self._clock.now_ns() >= deadline_ns:
+                    raise
         words = [int(value) & 0xFFFFFFFF for _, value in sorted(values.items())]
         if len(words) != 6:
             raise self._error(f"{len(words)} registers of identity, expected 6", "Update the drive's firmware")
