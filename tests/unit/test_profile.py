@@ -1,14 +1,12 @@
-"""Profiles as the bench uses them: found by name, frozen, with their text; and a guide that names every key."""
+"""Profiles as the bench uses them: found by name, frozen, with their text."""
 
 from __future__ import annotations
 
 import doctest
 import hashlib
 import pickle
-import re
 from datetime import date
 from pathlib import Path
-from typing import Literal, get_args, get_origin
 
 import pytest
 from pydantic import ValidationError
@@ -16,12 +14,19 @@ from pydantic import ValidationError
 import bench.profile
 from bench.errors import ProfileError
 from bench.profile import (
-    FAULTS,
+    ContactSpecimen,
     FrameStiffnessProcedure,
     IndentationProcedure,
+    IndenterRig,
+    IndenterTwin,
+    JointLoad,
+    JointRig,
+    JointTwin,
+    OutputLock,
     RigProfile,
     find_profile,
     load_criteria,
+    load_feedforward,
     load_procedure,
     load_profile,
     load_rig,
@@ -29,61 +34,9 @@ from bench.profile import (
     load_twin,
     profiles_root,
 )
-from bench.profile.check import FOLDER_OF
-from bench.profile.criteria import AnalysisProfile, CriteriaProfile, Criterion
-from bench.profile.fields import Section
-from bench.profile.rig import (
-    AtiSensorProfile,
-    CalibrationProfile,
-    DaqProfile,
-    EncoderProfile,
-    FrameProfile,
-    LoadCellProfile,
-    SafetyProfile,
-    StageProfile,
-)
-from bench.profile.specimen import ExpectedForce, IndenterGeometry, SpecimenProfile
-from bench.profile.twin import (
-    DaqTruth,
-    EncoderTruth,
-    Fault,
-    FrameTruth,
-    PronyTerm,
-    SensorTruth,
-    StageTruth,
-    TissueTruth,
-    TwinProfile,
-)
+from bench.profile.criteria import CriteriaProfile
+from bench.profile.procedure_joint import JOINT_PROCEDURES
 from bench.units import Value
-
-GUIDE: dict[str, type[Section]] = {
-    "rig": RigProfile,
-    "stage": StageProfile,
-    "daq": DaqProfile,
-    "force_sensor, driver ati_cal": AtiSensorProfile,
-    "force_sensor, driver load_cell": LoadCellProfile,
-    "encoder": EncoderProfile,
-    "safety": SafetyProfile,
-    "frame": FrameProfile,
-    "calibrations": CalibrationProfile,
-    "specimen": SpecimenProfile,
-    "indenter": IndenterGeometry,
-    "expected": ExpectedForce,
-    "indentation": IndentationProcedure,
-    "frame_stiffness": FrameStiffnessProcedure,
-    "criteria file": CriteriaProfile,
-    "analysis": AnalysisProfile,
-    "criteria": Criterion,
-    "twin": TwinProfile,
-    "twin stage": StageTruth,
-    "twin frame": FrameTruth,
-    "twin encoder": EncoderTruth,
-    "twin force_sensor": SensorTruth,
-    "twin daq": DaqTruth,
-    "specimens.NAME": TissueTruth,
-    "prony": PronyTerm,
-    "faults": Fault,
-}
 
 
 @pytest.fixture
@@ -162,22 +115,73 @@ def test_a_certificate_counts_to_its_due_day_and_not_a_day_longer(rig: RigProfil
     assert [expired.instrument for expired in rig.expired(date(2036, 1, 8))] == ["force_sensor", "encoder", "daq"]
 
 
-def test_every_shipped_rig_has_a_twin_that_knows_every_specimen(repository: Path) -> None:
-    root = repository / "profiles"
-    specimens = {file.stem for file in (root / "specimens").glob("*.toml")}
-    for file in (root / "rigs").glob("*.toml"):
-        rig = load_rig(file)
-        twin = load_twin(find_profile("twins", rig.name, root))
+def _shipped(repository: Path, kind: type[RigProfile]) -> list[RigProfile]:
+    rigs = [load_rig(file) for file in sorted((repository / "profiles/rigs").glob("*.toml"))]
+    return [rig for rig in rigs if isinstance(rig, kind)]
+
+
+def _specimens(repository: Path, *kinds: type) -> set[str]:
+    files = (repository / "profiles/specimens").glob("*.toml")
+    return {file.stem for file in files if isinstance(load_specimen(file), kinds)}
+
+
+def _assert_whole_ticks(rig: RigProfile, tick: Value) -> None:
+    ticks = 1 / rig.daq.sample_rate.to("Hz") / tick.to("s")
+    assert round(ticks) >= 1
+    assert ticks == pytest.approx(round(ticks))
+
+
+def test_every_shipped_indenter_has_a_twin_that_knows_every_specimen(repository: Path) -> None:
+    rigs = _shipped(repository, IndenterRig)
+    assert {rig.name for rig in rigs} == {"indenter", "indenter_load_cell"}
+    for rig in rigs:
+        twin = load_twin(find_profile("twins", rig.name, repository / "profiles"))
+        assert isinstance(rig, IndenterRig)
+        assert isinstance(twin, IndenterTwin)
         assert twin.rig == rig.name
-        assert set(twin.specimens) == specimens
+        assert set(twin.specimens) == _specimens(repository, ContactSpecimen)
         assert twin.stage.serial_number == rig.stage.serial_number
         assert twin.force_sensor.serial_number == rig.force_sensor.serial_number
         # the truth differs from what the rig believes, but lies inside the stated uncertainty
         off = abs(twin.frame.stiffness.to("N/mm") - rig.frame.stiffness.to("N/mm"))
         assert 0 < off < rig.frame.expanded_uncertainty.to("N/mm")
-        ticks = 1 / rig.daq.sample_rate.to("Hz") / twin.tick.to("s")
-        assert round(ticks) >= 1
-        assert ticks == pytest.approx(round(ticks))
+        _assert_whole_ticks(rig, twin.tick)
+
+
+@pytest.mark.parametrize("name", ["single_joint", "single_joint_ideal"])
+def test_every_twin_of_the_joint_knows_every_load_and_its_serial_numbers(repository: Path, name: str) -> None:
+    (rig,) = _shipped(repository, JointRig)
+    twin = load_twin(find_profile("twins", name, repository / "profiles"))
+    assert isinstance(rig, JointRig)
+    assert isinstance(twin, JointTwin)
+    assert twin.rig == rig.name
+    assert set(twin.specimens) == _specimens(repository, JointLoad, OutputLock)
+    assert twin.motor.serial_number == rig.drive.serial_number
+    assert twin.torque_transducer.serial_number == rig.torque_transducer.serial_number
+    assert twin.gear.ratio == rig.drive.gear_ratio
+    _assert_whole_ticks(rig, twin.tick)
+
+
+def test_the_simulated_joint_has_the_published_friction(repository: Path) -> None:
+    twin = load_twin(find_profile("twins", "single_joint", repository / "profiles"))
+    assert isinstance(twin, JointTwin)
+    stated = [twin.friction.viscous, twin.friction.coulomb, twin.friction.stribeck_excess]
+    assert [str(value) for value in stated] == ["0.8 N.m.s/rad", "1.2 N.m", "0.6 N.m"]
+    assert str(twin.friction.stribeck_velocity) == "0.05 rad/s"
+
+
+def test_every_procedure_of_the_joint_is_shipped_and_read_as_its_own_model(repository: Path) -> None:
+    for name, model in JOINT_PROCEDURES.items():
+        assert type(load_procedure(find_profile("procedures", name, repository / "profiles"))) is model
+
+
+def test_a_feed_forward_file_is_read_with_its_sources(repository: Path) -> None:
+    loaded = load_feedforward(repository / "tests/unit/example_feedforward.toml")
+    assert loaded.friction.coulomb == Value(1.2, "N.m", "torque")
+    assert loaded.created.utcoffset() is not None
+    assert [source.procedure for source in loaded.sources] == ["friction_sweep"]
+    with pytest.raises(ProfileError, match=r'given "bench.rig/1", expected "bench.feedforward/1"'):
+        load_feedforward(repository / "profiles/rigs/single_joint.toml")
 
 
 def test_no_shipped_procedure_asks_more_of_a_specimen_than_it_bears(repository: Path) -> None:
@@ -223,60 +227,6 @@ def test_a_name_that_is_not_there_is_told_with_near_misses(repository: Path, fol
     with pytest.raises(ProfileError) as caught:
         find_profile(folder, name, repository / "profiles")
     assert said in str(caught.value)
-
-
-# ------------------------------------------------------------------------------------------------------------ guide
-
-
-@pytest.fixture
-def guide(repository: Path) -> str:
-    return (repository / "docs" / "profiles.md").read_text(encoding="utf-8")
-
-
-def sections(guide: str) -> dict[str, dict[str, list[str]]]:
-    """Heading → key → the other columns of its row."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for part in re.split(r"^### ", guide, flags=re.MULTILINE)[1:]:
-        heading, _, body = part.partition("\n")
-        rows = [re.split(r" *\| *", line.strip("| ")) for line in body.splitlines() if line.startswith("| `")]
-        found[heading.strip()] = {row[0].strip("`"): row[1:] for row in rows}
-    return found
-
-
-def test_the_guide_names_every_key_with_its_default(guide: str) -> None:
-    written = sections(guide)
-    assert set(written) == {*GUIDE, "Faults of the twin"}
-    for heading, model in GUIDE.items():
-        fields = {info.alias or name: info for name, info in model.model_fields.items()}
-        assert list(written[heading]) == list(fields), heading
-        for key, info in fields.items():
-            default = written[heading][key][1]
-            assert (default == "required") == info.is_required(), (heading, key)
-            stated = re.fullmatch(r"`([^`]*)`", default)
-            if stated:
-                assert stated.group(1) == str(info.default).lower() or stated.group(1) == str(info.default)
-
-
-def test_the_guide_names_every_choice(guide: str) -> None:
-    written = sections(guide)
-    for heading, model in GUIDE.items():
-        for name, info in model.model_fields.items():
-            if get_origin(info.annotation) is Literal:
-                what = written[heading][info.alias or name][0]
-                assert what == " / ".join(f"`{choice}`" for choice in get_args(info.annotation)), (heading, name)
-
-
-def test_the_guide_names_every_model_every_fault_and_every_folder(guide: str) -> None:
-    models = {model for model in _subclasses(Section) if model.__module__.startswith("bench.profile")}
-    assert models - set(GUIDE.values()) == {bench.profile.ProcedureProfile, bench.profile.fields.Profile}
-    assert list(sections(guide)["Faults of the twin"]) == list(FAULTS)
-    for fault, parameters in FAULTS.items():
-        assert all(f"`{name}`" in sections(guide)["Faults of the twin"][fault][0] for name in parameters)
-    assert all(f"`profiles/{folder}/`" in guide for folder in FOLDER_OF.values())
-
-
-def _subclasses(model: type[Section]) -> set[type[Section]]:
-    return {found for child in model.__subclasses__() for found in {child, *_subclasses(child)}}
 
 
 def test_the_example_in_the_package_runs(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,10 +52,60 @@ def test_a_twin_of_a_rig_or_specimen_that_does_not_exist_is_told_with_near_misse
     spoil(profiles / "twins" / "indenter.toml", 'rig = "indenter"', 'rig = "indentor"')
     spoil(profiles / "twins" / "indenter.toml", "[specimens.rigid_plate]", "[specimens.rigid_plat]")
     assert told(profiles) == [
-        'twins/indenter.toml: rig: given "indentor", expected the name of a rig: indenter, indenter_load_cell. '
-        'Did you mean "indenter"?',
-        'twins/indenter.toml: specimens.rigid_plat: given "rigid_plat", expected the name of a specimen: '
-        'liver_phantom_a, liver_phantom_b, puncture_phantom, rigid_plate. Did you mean "rigid_plate"?',
+        'twins/indenter.toml: rig: given "indentor", expected the name of a rig: indenter, indenter_load_cell, '
+        'single_joint. Did you mean "indenter"?',
+        'twins/indenter.toml: specimens.rigid_plat: given "rigid_plat", expected the name of a specimen: balanced_arm, '
+        "liver_phantom_a, liver_phantom_b, output_lock, pendulum_arm, puncture_phantom, rigid_plate. "
+        'Did you mean "rigid_plate"?',
+    ]
+
+
+def test_a_twin_stands_behind_a_rig_of_its_own_kind(profiles: Path) -> None:
+    spoil(profiles / "twins" / "indenter_load_cell.toml", 'rig = "indenter_load_cell"', 'rig = "single_joint"')
+    spoil(profiles / "twins" / "single_joint.toml", 'rig = "single_joint"', 'rig = "indenter"')
+    assert told(profiles) == [
+        'twins/indenter_load_cell.toml: rig: given "single_joint", whose kind is "single_joint", expected a rig of '
+        'this twin\'s kind, "indenter". Is this the twin you meant?',
+        'twins/single_joint.toml: rig: given "indenter", whose kind is "indenter", expected a rig of this twin\'s '
+        'kind, "single_joint". Is this the twin you meant?',
+    ]
+
+
+def test_a_twin_knows_only_what_can_be_mounted_on_its_rig(profiles: Path) -> None:
+    spoil(profiles / "twins" / "indenter.toml", "[specimens.rigid_plate]", "[specimens.pendulum_arm]")
+    spoil(profiles / "twins" / "single_joint.toml", "[specimens.pendulum_arm]", "[specimens.rigid_plate]")
+    assert told(profiles) == [
+        'twins/indenter.toml: specimens.pendulum_arm: given "pendulum_arm", whose kind is "joint_load", expected a '
+        "specimen of kind phantom or plate or tissue",
+        'twins/single_joint.toml: specimens.rigid_plate: given "rigid_plate", whose kind is "plate", expected a '
+        "specimen of kind joint_load or output_lock",
+    ]
+
+
+def test_a_lock_is_locked_and_a_load_is_not(profiles: Path) -> None:
+    spoil(profiles / "twins" / "single_joint.toml", "locked = true", "locked = false")
+    assert told(profiles) == [
+        "twins/single_joint.toml: specimens.output_lock.locked: given false for a specimen of kind output_lock, "
+        "expected true"
+    ]
+
+
+def test_a_feed_forward_file_is_checked_where_it_lies_but_not_among_profiles(
+    profiles: Path, repository: Path, tmp_path: Path
+) -> None:
+    example = repository / "tests" / "unit" / "example_feedforward.toml"
+    kept = tmp_path / "feedforward" / "20260203_joint.toml"
+    kept.parent.mkdir()
+    shutil.copy(example, kept)
+    assert check_folder(kept) == []
+    assert check_folder(kept.parent) == []
+    spoil(kept, 'coulomb = "1.2 N.m"', 'coulomb = "1.2 N"')
+    (only,) = check_folder(kept)
+    assert (only.key, only.given) == ("friction.coulomb", '"1.2 N"')
+    shutil.copy(example, profiles / "rigs" / "mine.toml")
+    assert told(profiles) == [
+        'rigs/mine.toml: schema: given "bench.feedforward/1" in rigs/, expected a folder of its own, such as '
+        "feedforward/. Move the file"
     ]
 
 
