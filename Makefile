@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
-PEERS  := zaber-motion xarray h5netcdf silx nanite openpyxl atiiaftt
+PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt
 
 .PHONY: help setup peers demo test truth lint types check benchmark oldest clean
 
