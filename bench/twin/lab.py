@@ -12,7 +12,7 @@ from bench.twin.devices.zaber_ascii import ZaberAscii
 from bench.twin.faults import Faults
 from bench.twin.gate import MetadataGate
 from bench.twin.plant.build import rig_truth
-from bench.twin.plant.bus import RigBus
+from bench.twin.plant.bus_indenter import IndenterBus
 from bench.twin.plant.indenter import Indenter
 from bench.twin.plant.sensors import ForceSensorPlant
 from bench.twin.plant.truth import RigTruth
@@ -27,7 +27,7 @@ class Lab:
     world: SimWorld
     truth: RigTruth
     plant: Indenter
-    bus: RigBus
+    bus: IndenterBus
     wires: dict[str, Wire]
     daq: NiDaqDevice
     gate: MetadataGate
@@ -63,7 +63,7 @@ def build_lab(
     truth = rig_truth(rig, twin, specimen, seed)
     world = SimWorld(tick_ns=round(truth.tick_s * 1e9), real_time=real_time)
     plant = Indenter(world, truth)
-    bus = RigBus(world, truth, plant, ForceSensorPlant(truth.sensor, truth.seed, truth.tick_s))
+    bus = IndenterBus(world, truth, plant, ForceSensorPlant(truth.sensor, truth.seed, truth.tick_s))
     stage = ZaberAscii(
         plant,
         name="stage",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import TwinError
-from bench.twin.plant.bus import RigBus
+from bench.twin.plant.bus_indenter import IndenterBus
 from bench.twin.plant.indenter import Indenter
 from bench.twin.plant.sensors import ForceSensorPlant
 from bench.twin.plant.truth import RigTruth, SensorTruth, StageTruth, TissueTruth, Wiring
@@ -32,7 +32,7 @@ class Bench:
         self.runner = self.world.register("runner")
         self.plant = Indenter(self.world, truth)
         self.sensor = ForceSensorPlant(truth.sensor, truth.seed, truth.tick_s)
-        self.bus = RigBus(self.world, truth, self.plant, self.sensor)
+        self.bus = IndenterBus(self.world, truth, self.plant, self.sensor)
         self.bus.set_digital("port0/line1", True)
         self.plant.move_to(23.0, 5.0, 100.0)
         self.wait(2.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from bench.errors import TwinError
 from bench.twin.interfaces import World
 from bench.twin.noise import ChannelNoise
-from bench.twin.plant.indenter import Indenter
 from bench.twin.plant.sensors import ForceSensorPlant
-from bench.twin.plant.truth import RigTruth
+from bench.twin.plant.truth import Terminals
 
 Floats = NDArray[np.float64]
 
@@ -21,25 +20,42 @@ _TERMINAL = re.compile(r"(ai|ao|ctr)[0-9]+$|port[0-9]+/line[0-9]+$")
 
 
 class RigBus:
-    """Implements :class:`bench.twin.interfaces.SignalBus` for the indenter; the world's lock held.
+    """Implements :class:`bench.twin.interfaces.SignalBus`; the world's lock held. A rig adds its signals.
 
     Terminals may be named with or without the device (``Dev1/ai0`` or ``ai0``). The emergency stop and the enable line
-    switch the stage's power in series, in hardware: no software is asked.
+    switch the drive's power in series, in hardware: no software is asked.
+
+    Parameters
+    ----------
+    wiring : Terminals
+        Of the rig.
+    sensed : iterable of str
+        Terminals of the sensor's channels, in their order; ``sensed_kind`` is ``analog`` or ``bridge``.
+    set_power : callable
+        Takes whether the drive has power.
     """
 
-    def __init__(self, world: World, truth: RigTruth, plant: Indenter, sensor: ForceSensorPlant) -> None:
-        wiring = truth.wiring
+    def __init__(
+        self,
+        world: World,
+        wiring: Terminals,
+        sensor: ForceSensorPlant,
+        sensed: Iterable[str],
+        sensed_kind: str,
+        seed: int,
+        set_power: Callable[[bool], None],
+    ) -> None:
         self._terminals: dict[str, str] = {}
         self._world = world
-        self._truth = truth
-        self._plant = plant
+        self._wiring = wiring
+        self._set_power = set_power
         self.sensor = sensor
-        self._gauges = {self.terminal(name): index for index, name in enumerate(wiring.gauges)}
+        self._sensed = {self.terminal(name): index for index, name in enumerate(sensed)}
+        self._sensed_kind = sensed_kind
         self._counter = None if wiring.counter is None else self.terminal(wiring.counter)
         self._estop = self.terminal(wiring.estop_line)
         self._enable = self.terminal(wiring.enable_line)
-        self._idle = {f"ai{i}": ChannelNoise(truth.seed, f"idle/ai{i}") for i in range(wiring.analog_inputs)}
-        self._encoder_noise = ChannelNoise(truth.seed, "encoder")
+        self._idle = {f"ai{i}": ChannelNoise(seed, f"idle/ai{i}") for i in range(wiring.analog_inputs)}
         self._levels = {f"port0/line{i}": False for i in range(wiring.digital_lines)}
         self._levels[self._estop] = wiring.estop_healthy
         self._levels[self._enable] = False
@@ -47,8 +63,15 @@ class RigBus:
         self._stuck_from: int | None = None
         self._swapped_from: int | None = None
         self._lost: list[tuple[int, float]] = []
-        self._zero_mm = truth.stage.start_mm
         self._channels = self._list_channels()
+
+    def loads(self) -> Floats:
+        """What the sensor feels at every tick up to now, shape (n,)."""
+        raise TwinError(f"{type(self).__name__} has no sensor", where="twin DAQ terminals")
+
+    def quarters(self, first: int, count: int, stride: int) -> Floats:
+        """The undisturbed encoder at these ticks, in quarter pulses from power-up, shape (count,)."""
+        raise TwinError(f"{type(self).__name__} has no encoder", where="twin DAQ terminals")
 
     def terminal(self, name: str) -> str:
         """Strip the device or module: ``Dev1/port0/line0`` → ``port0/line0``."""
@@ -59,10 +82,9 @@ class RigBus:
         return known
 
     def _list_channels(self) -> dict[str, str]:
-        wiring = self._truth.wiring
         kinds = dict.fromkeys(self._idle, "analog")
-        kinds.update(dict.fromkeys(self._gauges, "analog" if self.sensor.truth.kind == "gauges" else "bridge"))
-        kinds.update({f"ctr{i}": "encoder" for i in range(wiring.counters)})
+        kinds.update(dict.fromkeys(self._sensed, self._sensed_kind))
+        kinds.update({f"ctr{i}": "encoder" for i in range(self._wiring.counters)})
         if self._counter is not None:
             kinds[self._counter] = "encoder"
         kinds.update(dict.fromkeys(self._levels, "digital"))
@@ -78,11 +100,11 @@ class RigBus:
     def analog(self, channel: str, first_tick: int, count: int, stride: int) -> Floats:
         """See the interface; shape (count,), V or mV/V."""
         name = self._known(channel)
-        force = self._history(self._plant.force, first_tick, count, stride)
-        if name in self._gauges:
-            return self.sensor.signal(self._gauges[name], force, first_tick, stride)
+        if name in self._sensed:
+            load = self._history(self.loads, first_tick, count, stride)
+            return self.sensor.signal(self._sensed[name], load, first_tick, stride)
         if name in self._idle:
-            return self._truth.wiring.idle_noise_v * self._idle[name].normal(first_tick, count, stride)
+            return self._wiring.idle_noise_v * self._idle[name].normal(first_tick, count, stride)
         raise TwinError(f"{channel!r} is no analog input", where="twin DAQ terminals", remedy="see channels()")
 
     def encoder(self, counter: str, first_tick: int, count: int, stride: int) -> Floats:
@@ -92,13 +114,8 @@ class RigBus:
             if name.startswith("ctr"):
                 return np.zeros(count)
             raise TwinError(f"{counter!r} is no counter", where="twin DAQ terminals", remedy="see channels()")
-        wiring, stage = self._truth.wiring, self._truth.stage
-        travel = self._history(self._plant.travel, first_tick, count, stride)
         ticks = first_tick + stride * np.arange(count)
-        quarters: Floats = travel - self._zero_mm
-        if stage.encoder_noise_mm > 0.0:
-            quarters += stage.encoder_noise_mm * self._encoder_noise.normal(first_tick, count, stride)
-        quarters *= wiring.encoder_direction * (1.0 + stage.encoder_scale_error) * 4.0 / wiring.distance_per_pulse_mm
+        quarters = self.quarters(first_tick, count, stride)
         for tick, lost in self._lost:
             quarters[ticks >= tick] -= 4.0 * lost
         if self._swapped_from is not None:  # the counter turns round where it is
@@ -110,11 +127,8 @@ class RigBus:
         return quarters
 
     def _encoder_at(self, tick: int) -> float:
-        """The undisturbed count at one tick, in quarter pulses."""
-        wiring, stage = self._truth.wiring, self._truth.stage
-        scale = wiring.encoder_direction * (1.0 + stage.encoder_scale_error) * 4.0 / wiring.distance_per_pulse_mm
-        count = (float(self._plant.travel()[tick]) - self._zero_mm) * scale
-        return count - sum(4.0 * lost for at, lost in self._lost if at <= tick)
+        """The count at one tick, but for lost pulses undisturbed, in quarter pulses."""
+        return float(self.quarters(tick, 1, 1)[0]) - sum(4.0 * lost for at, lost in self._lost if at <= tick)
 
     def digital(self, line: str) -> bool:
         """See the interface."""
@@ -139,7 +153,7 @@ class RigBus:
 
     def press_estop(self, pressed: bool) -> None:
         """Somebody presses or releases the emergency stop."""
-        healthy = self._truth.wiring.estop_healthy
+        healthy = self._wiring.estop_healthy
         self._levels[self._estop] = healthy is not pressed
         self._world_note(f"estop {'pressed' if pressed else 'released'}")
         self._switch_power()
@@ -154,8 +168,17 @@ class RigBus:
         self._lost.append((tick, pulses))
 
     def _switch_power(self) -> None:
-        healthy = self._levels[self._estop] == self._truth.wiring.estop_healthy
-        self._plant.set_power(self._levels[self._enable] and healthy)
+        self._set_power(self._levels[self._enable] and self.estop_healthy)
+
+    @property
+    def estop_healthy(self) -> bool:
+        """Whether the emergency stop's line is as it is when nobody presses it."""
+        return self._levels[self._estop] == self._wiring.estop_healthy
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the enable line is high."""
+        return self._levels[self._enable]
 
     def _history(self, source: Callable[[], Floats], first: int, count: int, stride: int) -> Floats:
         values = source()

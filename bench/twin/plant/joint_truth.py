@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.twin.plant.truth import FaultTruth
+from bench.twin.plant.truth import FaultTruth, SensorTruth, Terminals
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,6 @@ class LoadTruth:
 
 
 @dataclass(frozen=True)
-class TransducerTruth:
-    """The torque transducer: volts per newton metre with sign, errors as torque, ends of cell and of amplifier."""
-
-    volts_per_Nm: float = 0.5
-    gain_error: float = 0.0
-    offset: float = 0.0
-    noise: float = 0.0
-    drift_per_s: float = 0.0
-    input_noise_v: float = 0.0
-    capacity: float | None = None
-    limit_v: float = 10.0
-
-
-@dataclass(frozen=True)
 class JointEncoderTruth:
     """The encoder on the output; quarter pulses per radian with the counter's direction."""
 
@@ -124,20 +110,10 @@ class JointEncoderTruth:
 
 
 @dataclass(frozen=True)
-class JointWiring:
-    """Which terminal of the DAQ device carries what."""
+class JointWiring(Terminals):
+    """Which terminal of the joint's DAQ device carries what."""
 
-    device: str = "Dev1"
     transducer: str = "ai0"
-    counter: str = "ctr0"
-    estop_line: str = "port0/line0"
-    estop_healthy: bool = True
-    enable_line: str = "port0/line1"
-    analog_inputs: int = 16
-    counters: int = 4
-    digital_lines: int = 8
-    analog_outputs: int = 2
-    idle_noise_v: float = 0.0005
 
 
 @dataclass(frozen=True)
@@ -151,7 +127,7 @@ class JointTruth:
     drive: DriveTruth = field(default_factory=DriveTruth)
     thermal: ThermalTruth = field(default_factory=ThermalTruth)
     load: LoadTruth = field(default_factory=LoadTruth)
-    transducer: TransducerTruth = field(default_factory=TransducerTruth)
+    transducer: SensorTruth = field(default_factory=lambda: SensorTruth(kind="bridge", sensitivity=0.5))
     encoder: JointEncoderTruth = field(default_factory=JointEncoderTruth)
     hard_stop_min: float = -6.3
     hard_stop_max: float = 6.3

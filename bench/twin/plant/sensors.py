@@ -54,6 +54,7 @@ class ForceSensorPlant:
         self._noise_sd = noise
         self._noise = [ChannelNoise(seed, f"force_sensor/{index}") for index in range(gains.size)]
         self._drifts = [(0, truth.drift_N_s)]
+        self._inverted_from: int | None = None
         self._stuck: list[tuple[int, int, float]] = []  # (from tick, channel, value)
         self._seen_key = (0, 0, 0)
         self._seen_force = np.empty(0)
@@ -62,6 +63,10 @@ class ForceSensorPlant:
         """From ``tick`` on the zero runs away by ``rate_N_s`` more."""
         self._drifts.append((tick, rate_N_s))
         self._seen_key = (0, 0, 0)
+
+    def invert(self, tick: int) -> None:
+        """From ``tick`` on the two wires of every channel are swapped."""
+        self._inverted_from = tick
 
     def saturate(self, tick: int) -> None:
         """From ``tick`` on every channel lies at the end of its range."""
@@ -95,6 +100,8 @@ class ForceSensorPlant:
         signal: Floats = self.gains[channel] * self._seen(force, first, stride)
         if self._noise_sd > 0.0:
             signal += self._noise_sd * self._noise[channel].normal(first, force.size, stride)
+        if self._inverted_from is not None:
+            signal[max(0, -(-(self._inverted_from - first) // stride)) :] *= -1.0
         for tick, stuck, value in self._stuck:
             if stuck == channel:
                 signal[max(0, -(-(tick - first) // stride)) :] = value

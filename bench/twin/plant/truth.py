@@ -64,7 +64,8 @@ class SensorTruth:
     For gauges, ``matrix`` C turns volts into the wrench as the calibration says. The sensor's own inverse is
     (1 + gain_error) C⁻¹ with a relative error of standard deviation ``cross_talk`` on every element, drawn from the
     seed. ``direction`` is the wrench one newton of contact force makes, ``axis`` the component of the pressing axis.
-    For the bridge, ``sensitivity`` is mV/V per N.
+    For the bridge, ``sensitivity`` is mV/V per N; a torque transducer with its amplifier is one with V per N.m, and
+    everything below in N.m for N.
     ``noise_N`` (per sample, as seen along the pressing axis), ``drift_N_s`` and ``offset_N`` are force equivalents;
     ``limit`` is the electrical end of range in V or mV/V.
     """
@@ -84,14 +85,11 @@ class SensorTruth:
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """Which terminal of the DAQ device carries what. Terminal names without the device, e.g. ``ai0``."""
+class Terminals:
+    """The DAQ device and what every rig wires to it. Terminal names without the device, e.g. ``ai0``."""
 
     device: str = "Dev1"
-    gauges: tuple[str, ...] = ("ai0", "ai1", "ai2", "ai3", "ai4", "ai5")
     counter: str | None = "ctr0"
-    distance_per_pulse_mm: float = 0.004
-    encoder_direction: int = 1
     estop_line: str = "port0/line0"
     estop_healthy: bool = True
     enable_line: str = "port0/line1"
@@ -100,6 +98,15 @@ class Wiring:
     digital_lines: int = 8
     analog_outputs: int = 2
     idle_noise_v: float = 0.0005
+
+
+@dataclass(frozen=True)
+class Wiring(Terminals):
+    """Which terminal of the indenter's DAQ device carries what."""
+
+    gauges: tuple[str, ...] = ("ai0", "ai1", "ai2", "ai3", "ai4", "ai5")
+    distance_per_pulse_mm: float = 0.004
+    encoder_direction: int = 1
 
 
 @dataclass(frozen=True)
