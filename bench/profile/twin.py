@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -42,7 +43,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "estop_pressed": {},
     "stage_stall": {},
     "lost_steps": {"distance": "length"},
-    "drifting_cell": {"rate": "force_rate"},
+    "drifting_cell": {"rate": "force_rate|torque_rate"},
     "broken_wire": {"gauge": "integer"},
     "dropped_samples": {"count": "integer"},
     "late_reply": {"count": "integer", "delay": "time"},
@@ -51,8 +52,18 @@ FAULTS: dict[str, dict[str, str]] = {
     "stuck_encoder": {},
     "lost_counts": {"pulses": "integer"},
     "encoder_direction_swapped": {},
+    "drive_fault": {"code": "integer"},
+    "transducer_inverted": {},
+    "friction_changed": {"factor": "ratio"},
+    "backlash": {"gap": "angle"},
+    "overheat": {"temperature": "temperature", "within": "time"},
 }
-"""Fault → its parameters and what each is: a quantity kind, ``text`` or ``integer``."""
+"""Fault → its parameters and what each is: a quantity kind (or either of two), ``text`` or ``integer``."""
+FAULTS_OF_ONE = {
+    **dict.fromkeys(("stage_stall", "lost_steps", "broken_wire", "wrong_phantom"), "indenter"),
+    **dict.fromkeys(("drive_fault", "transducer_inverted", "friction_changed", "backlash", "overheat"), "single_joint"),
+}
+"""Fault that can befall one kind of rig only → that kind."""
 
 
 class StageTruth(Section):
@@ -183,10 +194,19 @@ def fault_parameter_issues(name: str, parameters: dict[str, JsonValue]) -> Itera
         elif known[key] == "integer" and (not isinstance(given, int) or isinstance(given, bool)):
             yield Issue(place, shown(given), "a whole number")
         elif known[key] not in ("text", "integer"):
+            first, *others = known[key].split("|")
             try:
-                Value.parse(given, known[key])  # type: ignore[arg-type]
+                parse_either(given, first, *others)
             except UnitError as error:
-                yield Issue(place, shown(given), due(known[key]), error.what)
+                yield Issue(place, shown(given), due(first), error.what)
+
+
+def parse_either(given: object, first: str, *others: str) -> Value:
+    """Read a quantity of one of several kinds; :class:`UnitError` speaks of the first."""
+    for kind in others:
+        with contextlib.suppress(UnitError):
+            return Value.parse(given, kind)  # type: ignore[arg-type]
+    return Value.parse(given, first)  # type: ignore[arg-type]
 
 
 class TwinProfile(Profile):
@@ -201,6 +221,14 @@ class TwinProfile(Profile):
     tick: Time
     daq: DaqTruth
     faults: tuple[Fault, ...] = ()
+
+    def comparisons(self) -> Iterator[Issue]:
+        for index, fault in enumerate(self.faults):
+            only = FAULTS_OF_ONE.get(fault.name, self.kind)
+            if only != self.kind:
+                due_here = ", ".join(name for name in FAULTS if FAULTS_OF_ONE.get(name, self.kind) == self.kind)
+                why = f"This fault needs a rig of kind {only}"
+                yield Issue(f"faults.{index}.name", f'"{fault.name}"', f"one of {due_here}", why)
 
     @property
     def specimen_names(self) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class FrictionTruth(Section):
     stribeck_velocity: Annotated[Value, Quantity("angular_speed", above="0")] = Value(0.05, "rad/s", "angular_speed")
     bristle_stiffness: RotationalStiffness
     bristle_damping: RotationalDamping
+    offset: Torque = NO_TORQUE
     load_coefficient: float = Field(default=0.0, ge=0, lt=1)
     temperature_coefficient: ReciprocalTemperature = Value(0.0, "1/K", "reciprocal_temperature")
     reference_temperature: Temperature = ROOM
@@ -146,6 +147,7 @@ class JointTwin(TwinProfile):
     specimens: dict[str, LoadTruth] = Field(min_length=1)
 
     def comparisons(self) -> Iterator[Issue]:
+        yield from super().comparisons()
         low, high = self.hard_stop_min, self.hard_stop_max
         yield from ordered(low, high, "hard_stop_min", "hard_stop_max")
         for name, load in self.specimens.items():
