@@ -308,6 +308,19 @@ def test_6_two_frames_in_one_packet_are_two(peer, open_line):
     assert line.drain() == b"thr"
 
 
+def test_6_lines_that_come_together_are_taken_together_and_half_a_one_is_kept(peer, open_line):
+    peer.answer = lambda p, line: p.say(b"OK\r\nrcv 141 00\r\nhal")
+    line = open_line(peer.url)
+    line.write(b"?\n")
+    assert line.read_lines(soon()) == [b"OK\r", b"rcv 141 00\r"]
+    assert line.drain() == b"hal"
+    peer.answer = lambda p, line: p.say(b"f\n")
+    line.write(b"?\n")
+    assert line.read_lines(soon()) == [b"f"]
+    with pytest.raises(InstrumentTimeout, match="nothing came"):
+        line.read_lines(soon(0.05))
+
+
 # 7. Pseudo-terminals: raw from the start, and without modem lines
 
 
