@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bench.clock import Clock
 from bench.instruments.ati_cal import AtiCalibration, AtiForceTorque
 from bench.instruments.load_cell import LoadCell
-from bench.instruments.protocols import BridgeInput, Daq, ForceSensor, LinearStage, VoltageInput
+from bench.instruments.moteus import MoteusDrive
+from bench.instruments.protocols import BridgeInput, Daq, ForceSensor, JointDrive, LinearStage, VoltageInput
 from bench.instruments.zaber_ascii import ZaberAsciiStage
-from bench.profile import AtiSensorProfile, IndenterRig
+from bench.profile import AtiSensorProfile, IndenterRig, JointRig, RigProfile
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """What tells a real rig from a simulated one: where the stage and the DAQ are reached, and whose time it is.
+    """What tells a real rig from a simulated one: where its devices are reached, and whose time it is.
 
-    The DAQ is reached by a gRPC channel, by the address of a device server, or (neither) by the driver on this machine.
+    ``serial`` holds the URLs of the serial devices by name, ``stage`` or ``drive``. The DAQ is reached by a gRPC
+    channel, by the address of a device server, or (neither) by the driver on this machine.
     """
 
-    stage_url: str
+    serial: Mapping[str, str]
     clock: Clock
     daq_server: str | None = None
     daq_channel: Any = None
@@ -30,7 +33,7 @@ def open_stage(rig: IndenterRig, addresses: Addresses) -> LinearStage:
     """Open the stage of ``rig``. Raises :class:`~bench.errors.InstrumentError` when it is not there or another one."""
     stage = rig.stage
     return ZaberAsciiStage(
-        addresses.stage_url,
+        addresses.serial["stage"],
         clock=addresses.clock,
         max_speed_mm_s=stage.max_speed.to("mm/s"),
         acceleration_mm_s2=stage.acceleration.to("mm/s2"),
@@ -43,7 +46,35 @@ def open_stage(rig: IndenterRig, addresses: Addresses) -> LinearStage:
     )
 
 
-def open_daq(rig: IndenterRig, addresses: Addresses) -> Daq:
+def serial_ports(rig: RigProfile) -> dict[str, str]:
+    """Return the serial devices of ``rig`` and the ports its profile gives them."""
+    if isinstance(rig, IndenterRig):
+        return {"stage": rig.stage.port}
+    return {"drive": rig.drive.port} if isinstance(rig, JointRig) else {}
+
+
+def lab_addresses(rig: RigProfile, clock: Clock) -> Addresses:
+    """Return the addresses of the hardware, as the profile gives them."""
+    return Addresses(serial_ports(rig), clock, daq_server=rig.daq.server)
+
+
+def open_drive(rig: JointRig, addresses: Addresses) -> JointDrive:
+    """Open the drive of ``rig``. Raises :class:`~bench.errors.InstrumentError` when it is not there or another one."""
+    drive = rig.drive
+    return MoteusDrive(
+        addresses.serial["drive"],
+        clock=addresses.clock,
+        max_torque_nm=drive.max_motor_torque.to("N.m"),
+        device_id=drive.device_id,
+        baud=drive.baud,
+        watchdog_s=drive.watchdog.to("s"),
+        reply_deadline_s=drive.reply_deadline.to("s"),
+        expected_serial_number=drive.serial_number,
+        checksummed=drive.checksum,
+    )
+
+
+def open_daq(rig: RigProfile, addresses: Addresses) -> Daq:
     """Open the DAQ of ``rig``. Raises :class:`~bench.errors.InstrumentError`; without a driver it says what to do."""
     # nidaqmx and grpc take a while to import: not before a rig is really opened.
     from bench.instruments.nidaqmx import NiDaq

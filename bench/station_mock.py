@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.errors import ProfileError
 from bench.profile import RigProfile, SpecimenProfile, TwinProfile
-from bench.station_drivers import Addresses
+from bench.station_drivers import Addresses, serial_ports
 from bench.twin.link import Link, grpc_channel
 from bench.twin.process import TwinProcess, start_twin
 
@@ -78,4 +78,5 @@ def start(
     details: dict[str, object] = {
         "twin": {"name": twin.name, "sha256": twin.source.sha256, "seed": used, "real_time": real_time}
     }
-    return Simulation(process, Addresses(link.url("stage"), link.clock, daq_channel=channel), used, details)
+    serial = {name: link.url(name) for name in serial_ports(rig)}
+    return Simulation(process, Addresses(serial, link.clock, daq_channel=channel), used, details)

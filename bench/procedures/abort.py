@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from bench.archive import RunWriter
 from bench.errors import (
     ArchiveError,
     BenchError,
     CalibrationError,
     DaqDeviceError,
+    DriveFault,
+    DriveWatchdogTripped,
     InstrumentDisconnected,
     InstrumentError,
     InstrumentTimeout,
@@ -14,14 +19,20 @@ from bench.errors import (
     SensorSaturated,
     TwinError,
 )
-from bench.procedures.recording import POSITIONS_DISAGREE, Recording
+from bench.procedures.recording import POSITIONS_DISAGREE
+from bench.safety.joint_watch import ENCODER_REASONS
 from bench.safety.safe_state import WATCH_S
 from bench.station import Station
 
 #: NI-DAQmx: the samples asked for were overwritten before they were read.
 DAQ_OVERWRITTEN = -200279
 
+#: Reasons that mean the encoder itself is not to be trusted, least of all as a witness of the stand.
+_NO_WITNESS = frozenset({POSITIONS_DISAGREE, *ENCODER_REASONS})
+
 _REASONS: tuple[tuple[type[BaseException], str], ...] = (
+    (DriveFault, "drive_fault"),
+    (DriveWatchdogTripped, "drive_watchdog"),
     (InstrumentDisconnected, "instrument_disconnected"),
     (InstrumentTimeout, "instrument_timeout"),
     (SensorSaturated, "sensor_saturated"),
@@ -32,6 +43,18 @@ _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (TwinError, "twin_fault"),
     (KeyboardInterrupt, "interrupted"),
 )
+
+
+class Recorder(Protocol):
+    """What an abort asks of a recording, of whatever rig."""
+
+    writer: RunWriter
+
+    def event(self, severity: str, code: str, message: str, time_s: float | None = None) -> None: ...
+
+    def motion_after_stop(self, watch_s: float) -> float: ...
+
+    def stop(self) -> None: ...
 
 
 def reason_of(error: BaseException, station: Station) -> str:
@@ -49,7 +72,7 @@ def reason_of(error: BaseException, station: Station) -> str:
     return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "bench_error")
 
 
-def abort(station: Station, recording: Recording, error: BaseException) -> SafetyAbort:
+def abort(station: Station, recording: Recorder, error: BaseException) -> SafetyAbort:
     """Make the rig safe, archive why, seal the archive as ABORTED, and return what to raise.
 
     The archive is kept whatever happened; a rig that could not be made safe is part of the stated reason.
@@ -58,8 +81,7 @@ def abort(station: Station, recording: Recording, error: BaseException) -> Safet
     with station.supervisor.shielded():
         reason = reason_of(error, station)
         text = str(error).removesuffix(".") if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
-        # An encoder that contradicts the stage is no witness, least of all one that is stuck.
-        witness = None if reason == POSITIONS_DISAGREE else lambda: recording.motion_after_stop(WATCH_S)
+        witness = None if reason in _NO_WITNESS else lambda: recording.motion_after_stop(WATCH_S)
         report = station.make_safe(reason, witness=witness)
         code = reason if report.safe else f"{reason}; safe_state_failed"
         try:

@@ -16,7 +16,7 @@ from bench.procedures.contact_watch import ContactWatch
 from bench.procedures.indentation import LEAST_FREE_AIR_MM, OVERHEAD_S, SURFACE_TOLERANCE_MM, check_speeds
 from bench.procedures.recording import TARE_S, Recording, View
 from bench.profile import ContactSpecimen, FrameStiffnessProcedure, IndenterRig
-from bench.station import Station
+from bench.station import IndenterStation
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def plan(rig: IndenterRig, procedure: FrameStiffnessProcedure, specimen: Contact
     return made
 
 
-def run(station: Station, recording: Recording, plan: Plan) -> None:
+def run(station: IndenterStation, recording: Recording, plan: Plan) -> None:
     """Carry the plan out on a started recording."""
     station.stage.arm_travel_limits(min(plan.start_mm, station.stage.position_mm()), plan.deepest_mm)
     recording.text = "moving to the start"
@@ -106,7 +106,7 @@ def run(station: Station, recording: Recording, plan: Plan) -> None:
         _replicate(station, recording, plan, number)
 
 
-def _replicate(station: Station, recording: Recording, plan: Plan, number: int) -> None:
+def _replicate(station: IndenterStation, recording: Recording, plan: Plan, number: int) -> None:
     label = f"replicate {number} of {plan.replicates}"
     recording.text = f"{label}: baseline"
     baseline = recording.still(plan.baseline_s)

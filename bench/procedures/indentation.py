@@ -26,7 +26,7 @@ from bench.errors import LimitError, SafetyAbort
 from bench.procedures.contact_watch import ContactWatch, Touch
 from bench.procedures.recording import TARE_S, Recording, View
 from bench.profile import ContactSpecimen, IndentationProcedure, IndenterRig
-from bench.station import Station
+from bench.station import IndenterStation
 
 #: Least free air before the touch [mm] and still baseline [s]: below, no contact point can be told.
 LEAST_FREE_AIR_MM = 2.0
@@ -147,7 +147,7 @@ def check_speeds(rig: IndenterRig, speeds_mm_s: dict[str, float], where: str) ->
             )
 
 
-def run(station: Station, recording: Recording, plan: Plan) -> None:
+def run(station: IndenterStation, recording: Recording, plan: Plan) -> None:
     """Carry the plan out on a started recording."""
     # The controller stops at these positions by itself, whatever becomes of this program.
     station.stage.arm_travel_limits(min(plan.start_mm, station.stage.position_mm()), plan.deepest_mm)

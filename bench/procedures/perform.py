@@ -1,4 +1,4 @@
-"""Carry a procedure out on a station and leave a sealed archive, however it ends."""
+"""Carry a procedure out on a station and leave a sealed archive, however it ends. The same frame for every rig."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench.archive import Provenance, RunWriter
-from bench.errors import LimitError, ProfileError
-from bench.procedures import frame_stiffness, indentation
+from bench.errors import ProfileError
 from bench.procedures.abort import abort
+from bench.procedures.feedforward_file import taken_from
+from bench.procedures.indenter_frame import IndenterFrame
+from bench.procedures.joint_frame import JointFrame
 from bench.procedures.overrides import with_overrides
-from bench.procedures.recording import REST_MM, Progress, Recording, group_specs
-from bench.profile import ContactSpecimen, IndenterRig, ProcedureProfile
-from bench.safety import ForceWatch, LoadLimits
+from bench.procedures.recording import Progress
+from bench.profile import ProcedureProfile, SpecimenProfile
 from bench.station import Station
 
 
@@ -24,23 +26,40 @@ from bench.station import Station
 class Procedure:
     """A procedure: ``plan(rig, procedure, specimen)`` refuses or returns plain numbers, ``run(...)`` carries them out.
 
-    A plan has at least ``start_mm``, where the tool is clear of the specimen, and ``duration_s``.
+    A plan has at least ``duration_s``; one of an indenter also ``start_mm``, where the tool is clear of the specimen.
+    ``run(station, recording, plan)`` gets the recording of its rig's kind. ``module`` names where both are; it is
+    imported when it is first asked for.
     """
 
-    plan: Callable[[IndenterRig, Any, ContactSpecimen], Any]
-    run: Callable[[Station, Recording, Any], None]
+    module: str
+    frame: Any
+
+    @property
+    def plan(self) -> Callable[[Any, Any, Any], Any]:
+        found: Callable[[Any, Any, Any], Any] = import_module(self.module).plan
+        return found
+
+    @property
+    def run(self) -> Callable[[Any, Any, Any], None]:
+        found: Callable[[Any, Any, Any], None] = import_module(self.module).run
+        return found
 
 
 PROCEDURES: dict[str, Procedure] = {
-    "indentation": Procedure(indentation.plan, indentation.run),
-    "frame_stiffness": Procedure(frame_stiffness.plan, frame_stiffness.run),
+    "indentation": Procedure("bench.procedures.indentation", IndenterFrame),
+    "frame_stiffness": Procedure("bench.procedures.frame_stiffness", IndenterFrame),
+    "friction_sweep": Procedure("bench.procedures.friction_sweep", JointFrame),
+    "stiffness_ramp": Procedure("bench.procedures.stiffness_ramp", JointFrame),
+    "fourier_excitation": Procedure("bench.procedures.fourier_excitation", JointFrame),
+    "low_speed_tracking": Procedure("bench.procedures.low_speed_tracking", JointFrame),
+    "impedance_step": Procedure("bench.procedures.impedance_step", JointFrame),
 }
 
 
 def perform(
     station: Station,
     procedure: ProcedureProfile,
-    specimen: ContactSpecimen,
+    specimen: SpecimenProfile,
     *,
     operator: str,
     results_dir: Path | str,
@@ -54,7 +73,7 @@ def perform(
     ----------
     station : Station
         Open and ready.
-    procedure, specimen : ProcedureProfile, ContactSpecimen
+    procedure, specimen : ProcedureProfile, SpecimenProfile
     operator : str
         Who is responsible for the run; archived.
     results_dir : Path
@@ -65,11 +84,15 @@ def perform(
         Called as ``progress(text, fraction)`` once a block.
     overrides : mapping, optional
         Single keys of the procedure to change for this run; see :func:`~bench.procedures.overrides.with_overrides`.
+        A joint's ``feedforward`` may also be what was loaded or identified; see
+        :func:`~bench.procedures.feedforward_file.taken_from`.
 
     Raises
     ------
     LimitError
         The plan does not fit the limits, or the station is not ready: nothing moved, there is no archive.
+    ProfileError
+        There is no such procedure, or it is one of another kind of rig.
     SafetyAbort
         The run was ended early for whatever reason: the rig was made safe, the archive is sealed as ABORTED and its
         path is the error's ``archive``. The cause is chained.
@@ -78,18 +101,19 @@ def perform(
         raise ProfileError(
             f'there is no procedure "{procedure.procedure}"', remedy=f"Known: {', '.join(sorted(PROCEDURES))}"
         )
-    procedure = with_overrides(procedure, overrides or {})
     entry = PROCEDURES[procedure.procedure]
-    plan = entry.plan(station.rig, procedure, specimen)
-    _check_clear(station, plan.start_mm, specimen)
-    limits = _load_limits(station.rig, specimen)
-    block = max(2, round(procedure.block.to("s") * station.sample_rate_hz))
-    details = {
-        "plan": dataclasses.asdict(plan),
-        "load_limits": dataclasses.asdict(limits),
-        "travel_limits": dataclasses.asdict(station.stage.rig_limits),
-        **station.details,
-    }
+    frame = entry.frame
+    if not isinstance(station, frame.station_type):
+        fitting = [name for name, other in PROCEDURES.items() if isinstance(station, other.frame.station_type)]
+        raise ProfileError(
+            f'the rig "{station.rig.name}" is of kind "{station.rig.kind}" and cannot do "{procedure.procedure}"',
+            where=str(procedure.source.path),
+            remedy=f"Choose another rig, or one of {', '.join(sorted(fitting))}",
+        )
+    changed, feedforward = taken_from(overrides or {})
+    procedure = with_overrides(procedure, changed)
+    plan, texts = frame.plan(entry.plan, station, procedure, specimen, feedforward)
+    frame.check(station, plan, specimen)
     provenance = Provenance(
         operator=operator,
         specimen=specimen.name,
@@ -101,26 +125,24 @@ def perform(
         seed=station.seed,
         instruments=tuple(station.identities.values()),
         calibrations=station.rig.calibrations,
-        texts=_texts(station, procedure, specimen, criteria_texts or {}),
-        details=details,
+        texts=_texts(station, procedure, specimen, criteria_texts or {}) | texts,
+        details={"plan": dataclasses.asdict(plan), **frame.details(station, specimen), **station.details},
     )
     with (
         station.supervisor.run(1.5 * plan.duration_s + 60.0),
-        RunWriter.create(results_dir, procedure.name, provenance, group_specs(station, block)) as writer,
+        RunWriter.create(
+            results_dir,
+            procedure.name,
+            provenance,
+            frame.groups(station, procedure),
+            phases_capacity=frame.phases_capacity,
+        ) as writer,
     ):
-        recording = Recording(
-            station,
-            writer,
-            ForceWatch(limits),
-            block=block,
-            planned_s=plan.duration_s,
-            progress=progress,
-        )
+        recording = frame.recording(station, writer, procedure, specimen, plan.duration_s, progress)
         try:
             recording.start()
             entry.run(station, recording, plan)
-            limits_mm = station.stage.rig_limits
-            station.stage.arm_travel_limits(limits_mm.travel_min_mm, limits_mm.travel_max_mm)
+            frame.finish(station, recording)
             recording.event("info", "complete", f"{procedure.name} on {specimen.name} ended as planned")
             recording.stop()
             return writer.close("COMPLETE")
@@ -131,35 +153,8 @@ def perform(
             raise
 
 
-def _check_clear(station: Station, start_mm: float, specimen: ContactSpecimen) -> None:
-    """Refuse to start with the tool where the specimen may be: the tare would hide a load."""
-    if station.stage.latched:
-        raise LimitError(
-            f"the rig was stopped ({station.stage.latched}) and has not been made ready since",
-            reason="latched",
-            where=f"rig {station.rig.name}",
-            remedy="Find the cause, then call station.make_ready(): it homes the axis",
-        )
-    position = station.stage.position_mm()
-    if position > start_mm + REST_MM:
-        raise LimitError(
-            f"the tool stands at {position:.3f} mm; the free air before {specimen.name} begins at {start_mm:.3f} mm",
-            reason="not_in_free_air",
-            where="tare",
-            remedy="Home the axis first",
-        )
-
-
-def _load_limits(rig: IndenterRig, specimen: ContactSpecimen) -> LoadLimits:
-    torque = rig.safety.torque_limit
-    return LoadLimits(
-        force_n=min(rig.safety.force_limit.to("N"), specimen.max_force.to("N")),
-        torque_n_m=None if torque is None else torque.to("N.m"),
-    )
-
-
 def _texts(
-    station: Station, procedure: ProcedureProfile, specimen: ContactSpecimen, criteria: Mapping[str, str]
+    station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, criteria: Mapping[str, str]
 ) -> dict[str, str]:
     """Return what the run depends on, word for word: profiles, criteria, the sensor's calibration."""
     texts = {

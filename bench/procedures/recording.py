@@ -16,7 +16,7 @@ from bench.archive import DatasetSpec, GroupSpec, RunWriter
 from bench.errors import SafetyAbort
 from bench.instruments.protocols import Acquisition, Anchor, Block
 from bench.safety import ForceWatch
-from bench.station import Station
+from bench.station import IndenterStation
 
 Floats = NDArray[np.float64]
 
@@ -70,7 +70,7 @@ class Motion:
     view: View
 
 
-def group_specs(station: Station, block: int) -> list[GroupSpec]:
+def group_specs(station: IndenterStation, block: int) -> list[GroupSpec]:
     """Return the groups of a recording on ``station`` with ``block`` samples per block."""
     sensor, rate = station.force_sensor, station.sample_rate_hz
     raw = {"unit": station.raw_unit, "kind": station.raw_kind}
@@ -99,7 +99,7 @@ class Recording:
 
     Parameters
     ----------
-    station : Station
+    station : IndenterStation
     writer : RunWriter
         With the groups of :func:`group_specs`.
     watch : ForceWatch
@@ -113,7 +113,7 @@ class Recording:
 
     def __init__(
         self,
-        station: Station,
+        station: IndenterStation,
         writer: RunWriter,
         watch: ForceWatch,
         *,

@@ -8,6 +8,10 @@ from bench.errors import LimitError
 from bench.instruments.protocols import Identity, LinearStage
 from bench.safety.interlock import Interlock
 from bench.safety.limits import MotionLimits
+from bench.safety.safe_state import Stand
+
+#: An axis that moves less than this over the watching time stands [mm]: encoder noise and servo hum stay below it.
+STANDSTILL_MM = 0.02
 
 
 class GatedStage:
@@ -43,6 +47,11 @@ class GatedStage:
     def rig_limits(self) -> MotionLimits:
         """The widest limits, from the rig profile."""
         return self._rig_limits
+
+    @property
+    def stand(self) -> Stand:
+        """How the safe state tells that the axis stands."""
+        return Stand("stage", self.position_mm, STANDSTILL_MM, "mm")
 
     @property
     def latched(self) -> str:

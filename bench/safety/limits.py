@@ -65,3 +65,29 @@ class LoadLimits:
                     reason="bad_limits",
                     remedy="Correct the [safety] table of the rig profile.",
                 )
+
+
+@dataclass(frozen=True)
+class JointLimits:
+    """What a joint may do, seen at the joint: torque in N.m, speed in rad/s, angles in rad, temperature in degC."""
+
+    torque_nm: float
+    speed_rad_s: float
+    travel_min_rad: float
+    travel_max_rad: float
+    temperature_degc: float
+
+    def __post_init__(self) -> None:
+        numbers = (self.torque_nm, self.speed_rad_s, self.travel_min_rad, self.travel_max_rad, self.temperature_degc)
+        sound = all(math.isfinite(number) for number in numbers)
+        if not sound or self.torque_nm <= 0 or self.speed_rad_s <= 0 or self.travel_min_rad >= self.travel_max_rad:
+            raise LimitError(
+                f"torque {self.torque_nm:g} N.m, speed {self.speed_rad_s:g} rad/s, travel {self.travel_min_rad:g} … "
+                f"{self.travel_max_rad:g} rad, {self.temperature_degc:g} degC are no limits of a joint",
+                reason="bad_limits",
+                remedy="Correct the [safety] table of the rig profile.",
+            )
+
+    def narrowed(self, torque_nm: float) -> JointLimits:
+        """Return these limits with the torque lowered to ``torque_nm`` [N.m], never raised."""
+        return replace(self, torque_nm=min(self.torque_nm, torque_nm))

@@ -1,19 +1,65 @@
-"""Bring the rig to a state in which it hurts nobody, and prove that it got there."""
+"""Bring a rig to a state in which it hurts nobody, and prove that it got there. The same steps on every rig."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from bench.clock import Clock, sleep
-from bench.safety.gate import GatedStage
 from bench.safety.interlock import Interlock
 
-#: An axis that moves less than this over the watching time stands [mm]: encoder noise and servo hum stay below it.
-STANDSTILL_MM = 0.02
-#: How long the axis is given to come to a stand, then how long it is watched [s].
+#: How long an actuator is given to come to a stand, then how long it is watched [s].
 SETTLE_S = 0.2
 WATCH_S = 0.2
+
+
+class Actuator(Protocol):
+    """What the way to the safe state asks of a gate, whatever it drives."""
+
+    @property
+    def stand(self) -> Stand: ...
+
+    def latch(self, reason: str) -> None:
+        """Refuse to move from now on."""
+        ...
+
+    def stop(self) -> object:
+        """Make the device end its motion or its torque."""
+        ...
+
+
+@dataclass(frozen=True)
+class Stand:
+    """How a stand of an actuator is told.
+
+    Parameters
+    ----------
+    name : str
+        Of the actuator.
+    position : callable
+        Where it is by its own controller [``unit``].
+    tolerance : float
+        One that moves no more than this over the watching time stands [``unit``].
+    unit : str
+        ``mm`` or ``rad``.
+    readback : callable, optional
+        Returns what the controller says of itself in words; raises when that contradicts a stop. A controller that
+        does not answer any more, since the enable line takes its supply, contradicts nothing.
+    settle_s : float
+        How long it is given to come to a stand [s].
+    """
+
+    name: str
+    position: Callable[[], float]
+    tolerance: float
+    unit: str
+    readback: Callable[[], str] | None = None
+    settle_s: float = SETTLE_S
+
+
+class StillDriven(Exception):
+    """A controller says that it still drives, after it was told to stop."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +84,17 @@ class SafeStateReport:
 
 
 def enter_safe_state(
-    stage: GatedStage,
+    actuator: Actuator,
     interlock: Interlock,
     clock: Clock,
     *,
     reason: str,
     witness: Callable[[], float] | None = None,
+    further_witnesses: Sequence[Callable[[], float]] = (),
 ) -> SafeStateReport:
-    """Stop the stage, drop the enable line, verify that the axis stands. Never raises for a step that fails.
+    """Stop the actuator, drop the enable line, verify that it stands. Never raises for a step that fails.
 
-    The tool is *not* retracted: whatever made the run end may be the reason a retraction would hurt (a stuck
+    Nothing is driven away from where it is: whatever made the run end may be the reason a motion would hurt (a stuck
     encoder, swapped directions, a hand in the rig). A person moves it away.
 
     Parameters
@@ -55,40 +102,56 @@ def enter_safe_state(
     reason : str
         Latched in the gate, which refuses motion from now on.
     witness : callable, optional
-        Watches the axis by another way than its controller for :data:`WATCH_S` and returns how far it moved [mm];
-        used when the controller does not answer, and trusted before it.
+        Watches by another way than the controller for :data:`WATCH_S` and returns how far the actuator moved
+        [its unit]; used when the controller does not answer, and trusted before it.
+    further_witnesses : sequence of callable
+        Asked in turn when ``witness`` fails, before the controller.
     """
-    stage.latch(reason)
-    steps: list[Step] = [_attempt("stop stage", stage.stop), _attempt("drop enable line", interlock.drop)]
+    actuator.latch(reason)
+    stand = actuator.stand
+    steps: list[Step] = [_attempt(f"stop {stand.name}", actuator.stop), _attempt("drop enable line", interlock.drop)]
     dropped = steps[-1].ok
-    sleep_step = _attempt("wait for the stand", lambda: sleep(clock, SETTLE_S))
+    sleep_step = _attempt("wait for the stand", lambda: sleep(clock, stand.settle_s))
     if not sleep_step.ok:
         steps.append(sleep_step)
-    stands = _verify_stand(stage, clock, witness, steps)
-    return SafeStateReport(tuple(steps), safe=dropped and stands)
+    quiet = stand.readback is None or _reads_back(stand, stand.readback, steps)
+    encoders = [watch for watch in (witness, *further_witnesses) if watch is not None]
+    stands = _verify_stand(stand, clock, encoders, steps)
+    return SafeStateReport(tuple(steps), safe=dropped and stands and quiet)
 
 
-def _verify_stand(stage: GatedStage, clock: Clock, witness: Callable[[], float] | None, steps: list[Step]) -> bool:
+def _reads_back(stand: Stand, readback: Callable[[], str], steps: list[Step]) -> bool:
+    name = f"read {stand.name} back"
+    try:
+        steps.append(Step(name, True, readback()))
+    except StillDriven as error:
+        steps.append(Step(name, False, str(error)))
+        return False
+    except Exception as error:
+        steps.append(Step(name, True, f"no answer, it has no supply ({_short(error)})"))
+    return True
+
+
+def _verify_stand(stand: Stand, clock: Clock, encoders: Sequence[Callable[[], float]], steps: list[Step]) -> bool:
     def by_controller() -> float:
-        first = stage.position_mm()
+        first = stand.position()
         sleep(clock, WATCH_S)
-        return abs(stage.position_mm() - first)
+        return abs(stand.position() - first)
 
-    watchers = [("stand seen by the encoder", witness), ("stand seen by the controller", by_controller)]
-    for name, watch in watchers:
-        if watch is None:
-            continue
+    watchers = [("stand seen by the encoder", watch) for watch in encoders]
+    for name, watch in [*watchers, ("stand seen by the controller", by_controller)]:
         try:
             moved = watch()
         except Exception as error:
             steps.append(Step(name, False, _short(error)))
             continue
-        steps.append(Step(name, moved <= STANDSTILL_MM, f"moved {moved * 1e3:.1f} um in {WATCH_S:g} s"))
+        told = f"{moved * 1e3:.1f} um" if stand.unit == "mm" else f"{moved * 1e3:.2f} mrad"
+        steps.append(Step(name, moved <= stand.tolerance, f"moved {told} in {WATCH_S:g} s"))
         return steps[-1].ok
     return False
 
 
-def _attempt(name: str, action: Callable[[], None]) -> Step:
+def _attempt(name: str, action: Callable[[], object]) -> Step:
     try:
         action()
     except Exception as error:

@@ -23,7 +23,7 @@ from bench.instruments.protocols import (
 from bench.procedures import perform
 from bench.profile import ProcedureProfile, SpecimenProfile, load_procedure, load_rig, load_specimen
 from bench.safety import Interlock
-from bench.station import Station
+from bench.station import IndenterStation
 from bench.station_drivers import open_force_sensor
 
 SURFACE_MM = 30.1
@@ -221,9 +221,9 @@ def lab() -> Lab:
 
 
 @pytest.fixture
-def station(lab: Lab, repository: Path) -> Station:
+def station(lab: Lab, repository: Path) -> IndenterStation:
     rig = load_rig(repository / "profiles/rigs/indenter_load_cell.toml")
-    made = Station(
+    made = IndenterStation(
         rig,
         "mock",
         stage=lab,
@@ -247,13 +247,17 @@ def short(repository: Path) -> ProcedureProfile:
     return load_procedure(repository / "profiles/procedures/indentation_short.toml")
 
 
-def run(station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, to: Path, **overrides: object) -> Run:
+def run(
+    station: IndenterStation, procedure: ProcedureProfile, specimen: SpecimenProfile, to: Path, **overrides: object
+) -> Run:
     return Run.open(
         perform(station, procedure, specimen, operator="A. Tester", results_dir=to, overrides=overrides or None)
     )
 
 
-def aborted(station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, to: Path) -> tuple[Run, str]:
+def aborted(
+    station: IndenterStation, procedure: ProcedureProfile, specimen: SpecimenProfile, to: Path
+) -> tuple[Run, str]:
     with pytest.raises(SafetyAbort) as stopped:
         perform(station, procedure, specimen, operator="A. Tester", results_dir=to)
     assert stopped.value.archive is not None
@@ -261,7 +265,7 @@ def aborted(station: Station, procedure: ProcedureProfile, specimen: SpecimenPro
 
 
 def test_a_run_to_a_force_ends_near_it(
-    station: Station, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     with run(station, short, phantom, tmp_path, depth=None, force="1.5 N") as done:
         force = done.get("contact_force", unit="N", kind="force")
@@ -275,7 +279,7 @@ def test_a_run_to_a_force_ends_near_it(
 
 
 def test_the_travel_limits_are_armed_before_the_first_approach(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.log.clear()
     run(station, short, phantom, tmp_path).close()
@@ -284,7 +288,7 @@ def test_the_travel_limits_are_armed_before_the_first_approach(
 
 
 def test_a_line_that_cannot_be_dropped_is_told_by_the_status(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.faults[6.0] = "estop"
     lab.line_broken = True
@@ -301,7 +305,7 @@ def test_a_line_that_cannot_be_dropped_is_told_by_the_status(
 
 
 def test_an_axis_that_does_not_stop_is_told_by_the_status(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.faults[6.5] = "unplug"
     lab.ignores_stop = True
@@ -312,7 +316,7 @@ def test_an_axis_that_does_not_stop_is_told_by_the_status(
 
 
 def test_an_unplugged_stage_is_seen_to_stand_by_the_encoder(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.faults[6.5] = "unplug"
     archive, reason = aborted(station, short, phantom, tmp_path)
@@ -326,7 +330,7 @@ def test_an_unplugged_stage_is_seen_to_stand_by_the_encoder(
 
 
 def test_lost_samples_end_the_run_and_the_controller_is_asked_instead(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.faults[6.5] = "overrun"
     archive, reason = aborted(station, short, phantom, tmp_path)
@@ -338,7 +342,7 @@ def test_lost_samples_end_the_run_and_the_controller_is_asked_instead(
 
 
 def test_after_an_abort_nothing_moves_until_the_station_is_made_ready(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.faults[6.0] = "estop"
     aborted(station, short, phantom, tmp_path)[0].close()
@@ -354,7 +358,7 @@ def test_after_an_abort_nothing_moves_until_the_station_is_made_ready(
 
 
 def test_a_tare_with_the_tool_at_the_specimen_is_refused(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     lab.origin = lab.target = 29.0
     with pytest.raises(SafetyAbort, match="the tool stands at 29") as refused:
@@ -364,7 +368,7 @@ def test_a_tare_with_the_tool_at_the_specimen_is_refused(
 
 
 def test_a_mistake_in_the_bench_still_makes_the_rig_safe(
-    station: Station, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
+    station: IndenterStation, lab: Lab, short: ProcedureProfile, phantom: SpecimenProfile, tmp_path: Path
 ) -> None:
     def broken(text: str, fraction: float | None) -> None:
         if "pressing" in text:
@@ -381,7 +385,7 @@ def test_a_mistake_in_the_bench_still_makes_the_rig_safe(
 
 
 def test_an_archive_that_fails_stops_the_rig(
-    station: Station,
+    station: IndenterStation,
     lab: Lab,
     short: ProcedureProfile,
     phantom: SpecimenProfile,

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import station as station_module
-from bench import station_drivers
+from bench import station_drivers, station_indenter
 from bench.errors import (
     BenchError,
     CalibrationError,
@@ -26,7 +25,7 @@ from bench.errors import (
 from bench.instruments.protocols import Identity, LinearStage
 from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
 from bench.safety import GatedStage, Interlock
-from bench.station import Station, open_station, stop_unwatched
+from bench.station import IndenterStation, open_station, stop_unwatched
 from bench.station_drivers import Addresses
 
 OpenRig = Callable[..., Any]
@@ -99,8 +98,8 @@ class Lab:
         self.failing = ""
         self.homed = True
         self.stage_serial, self.daq_serial = "57012", "01F2A3B4"
-        monkeypatch.setattr(station_module, "open_stage", self.stage)
-        monkeypatch.setattr(station_module, "open_daq", self.daq)
+        monkeypatch.setattr(station_indenter, "open_stage", self.stage)
+        monkeypatch.setattr(station_indenter, "open_daq", self.daq)
 
     def stage(self, rig: RigProfile, addresses: Addresses) -> Instrument:
         identity = Identity("stage", "fake", self.stage_serial, address="COM9")
@@ -270,7 +269,7 @@ def test_the_lab_without_a_serial_port_says_so(rig: RigProfile, tmp_path: Path) 
 
 def test_the_lab_without_a_daq_driver_says_so(lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("nidaqmx")
-    monkeypatch.setattr(station_module, "open_daq", station_drivers.open_daq)
+    monkeypatch.setattr(station_indenter, "open_daq", station_drivers.open_daq)
     try:
         open_station(rig, "lab").close()
     except DaqDeviceError as refused:
@@ -282,7 +281,7 @@ def test_the_lab_without_a_daq_driver_says_so(lab: Lab, rig: RigProfile, monkeyp
 
 
 def test_the_lab_with_a_dead_device_server_says_so(lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(station_module, "open_daq", station_drivers.open_daq)
+    monkeypatch.setattr(station_indenter, "open_daq", station_drivers.open_daq)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -325,12 +324,12 @@ def test_an_unknown_backend_is_named(rig: RigProfile) -> None:
 
 
 @pytest.fixture(scope="module")
-def opened(open_rig: OpenRig) -> Iterator[Station]:
+def opened(open_rig: OpenRig) -> Iterator[IndenterStation]:
     with open_rig("liver_phantom_a", seed=3) as station:
         yield station
 
 
-def test_the_twin_is_opened_ready_and_homed(opened: Station) -> None:
+def test_the_twin_is_opened_ready_and_homed(opened: IndenterStation) -> None:
     assert opened.simulated
     assert opened.seed == 3
     assert opened.stage.is_homed()
@@ -363,7 +362,7 @@ def reachable(root: object) -> list[tuple[str, object]]:
     return found
 
 
-def test_nothing_a_procedure_can_reach_moves_around_the_gate(opened: Station) -> None:
+def test_nothing_a_procedure_can_reach_moves_around_the_gate(opened: IndenterStation) -> None:
     found = reachable(opened)
     assert any(item is opened.stage for _, item in found)
     assert len(found) > 20
@@ -375,7 +374,7 @@ def test_nothing_a_procedure_can_reach_moves_around_the_gate(opened: Station) ->
         assert movers == [], f"{path} can move the axis by {', '.join(movers)}"
 
 
-def test_a_command_beyond_the_limits_never_reaches_the_wire(opened: Station) -> None:
+def test_a_command_beyond_the_limits_never_reaches_the_wire(opened: IndenterStation) -> None:
     assert opened.twin is not None
     before = len(opened.twin.control.log())
     for position, speed in ((56.0, 2.0), (-0.1, 2.0), (10.0, 16.0)):
@@ -387,12 +386,12 @@ def test_a_command_beyond_the_limits_never_reaches_the_wire(opened: Station) -> 
     opened.stage.wait_idle(5.0)
 
 
-def test_nobody_gets_the_enable_line(opened: Station) -> None:
+def test_nobody_gets_the_enable_line(opened: IndenterStation) -> None:
     with pytest.raises(LimitError, match="belongs to the interlock"):
         opened.daq.digital_output("Dev1/port0/line1")
 
 
-def test_a_station_made_safe_can_be_made_ready_again(opened: Station) -> None:
+def test_a_station_made_safe_can_be_made_ready_again(opened: IndenterStation) -> None:
     assert opened.twin is not None
     report = opened.make_safe("tried")
     assert report.safe, str(report)
@@ -421,7 +420,7 @@ def test_the_twin_ends_with_the_station_also_when_opening_fails(
         raise BenchError("no DAQ today")
 
     monkeypatch.setattr(station_mock, "start_twin", start)
-    monkeypatch.setattr(station_module, "open_daq", no_daq)
+    monkeypatch.setattr(station_indenter, "open_daq", no_daq)
     with pytest.raises(BenchError, match="no DAQ today"):
         open_rig("liver_phantom_a", seed=3)
     assert not processes[0].running

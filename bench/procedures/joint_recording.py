@@ -1,0 +1,241 @@
+"""The hardware-clocked side of a joint's recording: torque and joint angle, drained, converted, archived, watched.
+
+The control loop (:mod:`bench.procedures.joint_loop`) drains what the DAQ has taken about ten times a second; a drain
+asks only for samples that must be there, so that it does not wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.archive import DatasetSpec, GroupSpec, RunWriter
+from bench.errors import SafetyAbort
+from bench.instruments.protocols import Acquisition, Anchor, Block
+from bench.safety.joint_watch import JointWatch
+from bench.station import JointStation
+
+Floats = NDArray[np.float64]
+
+#: What a read may take beyond its own length before the DAQ counts as dead [s].
+READ_MARGIN_S = 2.0
+#: Drains that are archived together, as one chunk: what a kill can lose is shorter than their sum (0.5 s).
+CHUNK_DRAINS = 5
+#: How long joint and load rest for the tare [s], and how far the joint may turn meanwhile [rad].
+TARE_S = 1.0
+TARE_STANDSTILL_RAD = 0.005
+
+GROUPS = ("daq", "torque", "drive", "ticks", "tare")
+
+
+def group_specs(station: JointStation) -> list[GroupSpec]:
+    """Return the groups of a recording on ``station``; names and units as in the guide's table of channels."""
+    rate = station.sample_rate_hz
+    drain = station.rig.loop.drain.to("s")
+    samples = CHUNK_DRAINS * max(2, round(drain * rate))
+    ticks = CHUNK_DRAINS * max(1, round(drain * station.rig.loop.rate.to("Hz")))
+    torques = ("motor_torque", "command_torque", "wanted_torque", "feedback_torque", "feedforward_torque")
+    drive = (
+        DatasetSpec("angle", "rad", "angle", ("motor_angle", "desired_angle"), long_name="rotor, and joint as wanted"),
+        DatasetSpec(
+            "speed",
+            "rad/s",
+            "angular_speed",
+            ("motor_velocity", "desired_velocity"),
+            long_name="rotor, joint as wanted",
+        ),
+        DatasetSpec("torque", "N.m", "torque", torques, long_name="rotor: motor, command; joint: the others"),
+        DatasetSpec("temperature", "degC", "temperature", ("drive_temperature",), long_name="temperature of the drive"),
+        DatasetSpec(
+            "timing", "s", "time", ("tick_lateness", "time_half_width"), long_name="lateness, and half the transaction"
+        ),
+    )
+    voltage = DatasetSpec("raw", "V", "voltage", ("transducer_voltage",), long_name="torque transducer")
+    angle = DatasetSpec("encoder", "rad", "angle", ("joint_angle",), long_name="joint encoder")
+    torque = DatasetSpec("joint", "N.m", "torque", ("joint_torque",), long_name="torque on the link")
+    missed = DatasetSpec("missed", "count", "count", ("missed_ticks",), long_name="ticks missed just before")
+    zero = DatasetSpec("zero", "V", "voltage", ("tare_transducer_voltage",), long_name="mean reading at rest")
+    return [
+        GroupSpec("torque", (torque,), rate, samples),
+        GroupSpec("daq", (voltage, angle), rate, samples),
+        GroupSpec("drive", drive, None, ticks),
+        GroupSpec("ticks", (missed,), None, 1),
+        GroupSpec("tare", (zero,), None, 1),
+    ]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A drained block: arrays (n,) of time [s], joint angle [rad] and torque on the link [N.m]."""
+
+    time_s: Floats
+    joint_angle_rad: Floats
+    joint_torque_nm: Floats
+
+
+NONE = Samples(np.empty(0), np.empty(0), np.empty(0))
+
+
+class JointChannels:
+    """The running acquisition of a joint, into an archive.
+
+    Parameters
+    ----------
+    station : JointStation
+    writer : RunWriter
+        With the groups of :func:`group_specs`.
+    watch : JointWatch
+    torque_limit_nm : float
+        The transducer must not see more [N.m].
+    """
+
+    def __init__(self, station: JointStation, writer: RunWriter, watch: JointWatch, torque_limit_nm: float) -> None:
+        self.writer = writer
+        self.watch = watch
+        self.rate_hz = station.sample_rate_hz
+        self.anchor = Anchor(0, 0, 0)
+        self.last = NONE
+        self._station = station
+        self._limit_nm = torque_limit_nm
+        self._acquisition: Acquisition | None = None
+        self._samples = 0
+        self._zero_v = 0.0
+        self._direction = station.rig.encoder.direction
+        # A DAQ whose clock is a little slow has not got yet what the host's clock says it should have.
+        self._lag = 1
+        self._largest_lag = max(2, round(0.5 * station.rig.loop.drain.to("s") * self.rate_hz))
+        self._patience_ns = round(0.5e9 / station.rig.loop.rate.to("Hz"))
+
+    @property
+    def time_s(self) -> float:
+        """Time up to which samples were taken over [s]."""
+        return self._samples / self.rate_hz
+
+    @property
+    def running(self) -> bool:
+        return self._acquisition is not None
+
+    def start(self, joint_angle_rad: float) -> None:
+        """Start the acquisition; the joint stands at ``joint_angle_rad`` [rad]."""
+        self._acquisition = self._station.acquisition(initial_rad=joint_angle_rad)
+        self.anchor = anchor = self._acquisition.start()
+        for group in GROUPS:
+            self.writer.set_anchor(group, anchor.clock_ns, anchor.utc_ns, anchor.half_width_ns)
+
+    def tare(self, block: int) -> float:
+        """Record :data:`TARE_S` of rest, take the transducer's zero from it and return the joint's angle [rad]."""
+        blocks: list[Block] = []
+        while self.time_s < TARE_S:
+            blocks.append(self._read(block))
+            self.check_saturation(blocks[-1])
+            self._station.interlock.check()
+            self._station.supervisor.check()
+        volts = np.concatenate([block.analog[:, 0] for block in blocks])
+        angles = np.concatenate([block.encoders[:, 0] for block in blocks]) * self._direction
+        if not np.ptp(angles) <= TARE_STANDSTILL_RAD:
+            raise SafetyAbort(
+                f"the joint turned by {np.ptp(angles):.3g} rad during the tare, at most {TARE_STANDSTILL_RAD:g} rad",
+                reason="not_at_rest",
+                where="tare",
+                remedy="Let the load come to rest, or hold it off its swing, before the run is started.",
+            )
+        self._zero_v = float(volts.mean())
+        self.writer.append("tare", {"zero": [self._zero_v]}, [self.time_s])
+        for taken in blocks:
+            self._convert(taken)
+        return float(angles[-1])
+
+    def drain(self, now_ns: int) -> Samples:
+        """Take over what must be there by ``now_ns``, archive it and hold it against the limits.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"sensor_saturated"``, ``"sensor_invalid"``, ``"torque_limit"``, ``"travel_limit"``, ``"daq_gap"``. The
+            block that shows it is already archived.
+        """
+        due = int((now_ns - self.anchor.clock_ns) * 1e-9 * self.rate_hz + 1e-6) - self._lag
+        count = due - self._samples
+        if count <= 0:
+            return NONE
+        before_ns = self._station.clock.now_ns()
+        block = self._read(count)
+        if self._station.clock.now_ns() - before_ns > self._patience_ns and self._lag < self._largest_lag:
+            self._lag += 1
+        samples = self._convert(block)
+        self.last = samples
+        self.check_saturation(block)
+        self._check(samples)
+        return samples
+
+    def aftermath(self, watch_s: float) -> Samples:
+        """Record on for ``watch_s`` [s] from now, unwatched, and return that stretch."""
+        behind = round((self._station.clock.now_ns() - self.anchor.clock_ns) * 1e-9 * self.rate_hz) - self._samples
+        if behind > 0:
+            self._convert(self._read(behind))
+        return self._convert(self._read(max(2, round(watch_s * self.rate_hz))))
+
+    def close(self) -> None:
+        """Stop and close the acquisition."""
+        if self._acquisition is not None:
+            self._acquisition.close()
+            self._acquisition = None
+
+    # -- the steps
+
+    def _read(self, samples: int) -> Block:
+        if self._acquisition is None:
+            raise SafetyAbort("the acquisition has not been started", reason="no_acquisition", where="DAQ")
+        block = self._acquisition.read(samples, timeout_s=samples / self.rate_hz + READ_MARGIN_S)
+        if block.first_sample != self._samples:
+            raise SafetyAbort(
+                f"samples {self._samples} … {block.first_sample - 1} are missing",
+                reason="daq_gap",
+                where="DAQ",
+                remedy="Look for an overloaded machine or a too short buffer.",
+            )
+        self._samples += len(block.analog)
+        angle = block.encoders[:, :1] * self._direction
+        self.writer.append("daq", {"raw": block.analog, "encoder": angle}, self._times(block))
+        return block
+
+    def _convert(self, block: Block) -> Samples:
+        time_s = self._times(block)
+        torque = self._station.joint_torque(block.analog[:, 0], self._zero_v)
+        self.writer.append("torque", {"joint": torque}, time_s)
+        return Samples(time_s, block.encoders[:, 0] * self._direction, torque)
+
+    def _times(self, block: Block) -> Floats:
+        return np.arange(block.first_sample, block.first_sample + len(block.analog)) / self.rate_hz
+
+    def check_saturation(self, block: Block) -> None:
+        """Raise where the transducer touches the end of its range, or is not a number."""
+        volts = block.analog[:, 0]
+        saturated = self._station.saturated(volts)
+        if saturated.any():
+            first = int(np.argmax(saturated))
+            finite = bool(np.isfinite(volts[first]))
+            raise SafetyAbort(
+                f"the torque transducer {'touches the end of its range' if finite else 'is not a number'} at "
+                f"{self._times(block)[first]:.3f} s",
+                reason="sensor_saturated" if finite else "sensor_invalid",
+                where="torque transducer",
+                remedy="Look for an overload or a loose connector; check the transducer before going on.",
+            )
+
+    def _check(self, samples: Samples) -> None:
+        torque = np.abs(samples.joint_torque_nm)
+        beyond = ~(torque <= self._limit_nm)
+        if beyond.any():
+            first = int(np.argmax(beyond))
+            raise SafetyAbort(
+                f"the torque on the link reached {samples.joint_torque_nm[first]:.4g} N.m at "
+                f"{samples.time_s[first]:.3f} s, limit {self._limit_nm:g} N.m",
+                reason="torque_limit",
+                where="torque transducer",
+                remedy="Look for an obstacle; else lower the procedure's torque or raise the limit in the profile.",
+            )
+        for index in (int(np.argmin(samples.joint_angle_rad)), int(np.argmax(samples.joint_angle_rad))):
+            self._station.drive.check_travel(float(samples.joint_angle_rad[index]), float(samples.time_s[index]))

@@ -1,0 +1,164 @@
+"""What every station has: the rig's lines, DAQ and clock, the supervisor, the way to the safe state and out of it."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from bench.clock import Clock
+from bench.errors import SafetyAbort
+from bench.instruments.protocols import Daq, Identity
+from bench.profile import RigProfile
+from bench.safety import GuardedDaq, Interlock, SafeStateReport, Supervisor, enter_safe_state
+from bench.safety.safe_state import Actuator
+
+if TYPE_CHECKING:
+    from bench.twin.process import TwinProcess
+
+Backend = Literal["mock", "lab"]
+_log = logging.getLogger(__name__)
+
+
+class Station(ABC):
+    """The opened instruments of one rig; a context manager. Made by :func:`~bench.station.open_station`.
+
+    Attributes
+    ----------
+    rig : RigProfile
+    backend : {"mock", "lab"}
+    simulated : bool
+    daq : GuardedDaq
+        The data acquisition, without the enable line.
+    interlock : Interlock
+    supervisor : Supervisor
+    clock : Clock
+    identities : dict of str to Identity
+        What the instruments say they are, by name.
+    seed : int or None
+        Of the simulation.
+    twin : TwinProcess or None
+        The simulated lab's process; tests ask it for the truth and for faults.
+    details : dict
+        What the archive should say of the station beside its instruments.
+    """
+
+    rig: RigProfile
+
+    def __init__(
+        self,
+        rig: RigProfile,
+        backend: Backend,
+        *,
+        daq: Daq,
+        interlock: Interlock,
+        clock: Clock,
+        enable_line: str,
+        identities: Mapping[str, Identity],
+        seed: int | None = None,
+        twin: TwinProcess | None = None,
+        details: Mapping[str, object] | None = None,
+    ) -> None:
+        self.details = dict(details or {})
+        self.backend: Backend = backend
+        self.simulated = backend == "mock"
+        self.clock = clock
+        self.seed = seed
+        self.twin = twin
+        self.interlock = interlock
+        self.daq = GuardedDaq(daq, reserved_lines=(enable_line,))
+        self.identities = dict(identities)
+        self.supervisor = Supervisor(clock, make_safe=self.make_safe, last_resort=interlock.drop)
+        self._safe: SafeStateReport | None = None
+        self._closing = ExitStack()
+
+    @property
+    def sample_rate_hz(self) -> float:
+        """Sample rate of the hardware-clocked channels [Hz]."""
+        return self.rig.daq.sample_rate.to("Hz")
+
+    # -- what a rig's own station fills in
+
+    @property
+    @abstractmethod
+    def actuator(self) -> Actuator:
+        """The gate of what moves."""
+
+    @abstractmethod
+    def make_ready(self, *, home: bool = True) -> None:
+        """Let the rig move: also the way back after :meth:`make_safe`, for a person who has found the cause."""
+
+    @abstractmethod
+    def is_active(self) -> bool:
+        """Return whether the rig moves or is driven at this moment; raise when it cannot be asked."""
+
+    def further_witnesses(self) -> Sequence[Callable[[], float]]:
+        """Return other ways than the controller to see the actuator stand, when nothing is recorded."""
+        return ()
+
+    # -- safe
+
+    @property
+    def latched(self) -> str:
+        """Why nothing may move, or an empty string."""
+        return self._latched()
+
+    @abstractmethod
+    def _latched(self) -> str: ...
+
+    def make_safe(self, reason: str, witness: Callable[[], float] | None = None) -> SafeStateReport:
+        """Bring the rig to its safe state; no signal interrupts that. See :func:`~bench.safety.enter_safe_state`."""
+        with self.supervisor.shielded():
+            report = enter_safe_state(
+                self.actuator,
+                self.interlock,
+                self.clock,
+                reason=reason,
+                witness=witness,
+                further_witnesses=self.further_witnesses(),
+            )
+        self._safe = report
+        (_log.info if report.safe else _log.error)("safe state (%s): %s", reason, report)
+        return report
+
+    # -- closing
+
+    def close(self) -> None:
+        """Make the rig safe and close everything in reverse order; one that fails does not keep the others open.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"safe_state_failed"`` when the rig could not be made safe: somebody has to go and look.
+        """
+        self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_from(self, opened: ExitStack, *, home: bool) -> None:
+        """Take over what ``opened`` holds, with the supervisor on top of it, and make the rig ready."""
+        opened.enter_context(self.supervisor)
+        opened.callback(self._leave)
+        self.make_ready(home=home)
+        self._closing = opened.pop_all()
+
+    def _leave(self) -> None:
+        if self._safe is not None and self._safe.safe:
+            return
+        report = self.make_safe("closed")
+        if not report.safe:
+            raise SafetyAbort(
+                f"the rig could not be made safe while closing: {report}",
+                reason="safe_state_failed",
+                where=f"rig {self.rig.name}",
+                remedy="Press the e-stop, then look at the rig before anybody uses it again.",
+            )
