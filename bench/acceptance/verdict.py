@@ -15,13 +15,14 @@ SCHEMA = "bench.verdict/1"
 
 @dataclass(frozen=True)
 class ReplicateValue:
-    """The signed metric of one replicate, in the row's unit."""
+    """The signed metric of one replicate, in the row's unit; the speed is one along the axis or one about the joint."""
 
     replicate: int
     speed_mm_s: float
     value: float
     predicted: float = math.nan
     measured: float = math.nan
+    angular_speed_rad_s: float = math.nan
 
 
 @dataclass(frozen=True)
