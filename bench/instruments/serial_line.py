@@ -15,6 +15,7 @@ import contextlib
 import errno
 import sys
 import threading
+from collections.abc import Callable
 
 import serial
 
@@ -87,6 +88,7 @@ class SerialLine:
         except OSError as error:
             raise _opening_error(url, error) from error
         self._port = port
+        self._read1: Callable[[], bytes] | None = getattr(port, "read1", None)
         _exclude_others(port, True)
         # An FTDI adapter otherwise holds bytes back for 16 ms; what has no such setting says so, and that is fine.
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError, OSError):
@@ -142,6 +144,11 @@ class SerialLine:
 
         For devices that answer one request with several lines at once.
         """
+        if not self._pending:
+            chunk = self._read_slice()
+            if chunk.endswith(b"\n"):
+                return chunk[:-1].split(b"\n")
+            self._pending += chunk
         text = self.read_until(b"\n", deadline_ns, limit=limit)
         if (end := self._pending.rfind(b"\n")) >= 0:
             text += self._take(end + 1)
@@ -194,10 +201,13 @@ class SerialLine:
         """Return what comes within one slice, empty when nothing does.
 
         One byte is awaited, then what else is there: ``in_waiting`` says 0 or 1 on a socket and ``read(n)`` may return
-        short, so neither says where a frame ends.
+        short, so neither says where a frame ends. A port that has ``io``'s ``read1`` gives all of it in one call.
         """
-        self._check()
+        if self._broken:
+            self._check()
         try:
+            if self._read1 is not None:
+                return self._read1()
             first: bytes = self._port.read(1)
             more = self._port.in_waiting if first else 0
             return first + self._port.read(more) if more else first
