@@ -86,8 +86,8 @@ def _detail(criterion: JointCriterion, replicates: Sequence[ReplicateValue], uni
     if len(replicates) == 1:
         return f"one record{compared}"
     return (
-        f"{criterion.aggregate} of {len(replicates)} {criterion.segment} stretches; largest {largest.value:+.3g} {unit}, "
-        f"number {largest.replicate}{where}{compared}"
+        f"{criterion.aggregate} of {len(replicates)} {criterion.segment} stretches; largest {largest.value:+.3g} "
+        f"{unit}, number {largest.replicate}{where}{compared}"
     )
 
 
@@ -118,8 +118,8 @@ def _cautions(rows: Sequence[Row], evidence: JointEvidence) -> list[str]:
     if file is None or file.load is None or file.load == specimen.name:
         return []
     return [
-        f"the feed-forward was identified with {file.load} mounted and used with {specimen.name}: its friction and torque "
-        "scale are the motor's, the load's figures nominal"
+        f"the feed-forward was identified with {file.load} mounted and used with {specimen.name}: its friction and "
+        "torque scale are the motor's, the load's figures nominal"
     ]
 
 

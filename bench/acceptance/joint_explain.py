@@ -78,8 +78,8 @@ def explain_residual(evidence: JointEvidence, criterion: JointCriterion) -> str:
 def _off(what: str, amount: float, where: str) -> str:
     way = "too little" if amount > 0 else "too much"
     return (
-        f"the part that turns round with the direction dominates: {way} {what} is compensated, by {abs(amount):.3g} N.m "
-        f"at this speed ({where})"
+        f"the part that turns round with the direction dominates: {way} {what} is compensated, by {abs(amount):.3g} "
+        f"N.m at this speed ({where})"
     )
 
 
@@ -129,20 +129,20 @@ def explain_steps(evidence: JointEvidence, criterion: JointCriterion) -> str:
     overshoot = float(np.mean([step.overshoot for step in found]))
     measured = (
         f"overshoot {overshoot:.1%} instead of {wanted.overshoot:.1%}; {worst.stretch.name} stopped "
-        f"{'short' if short > 0 else 'beyond'} by {abs(short):.3g} rad ({abs(short / worst.way):.1%} of the step), where "
-        f"the spring still pulls with {pulls:.3g} N.m"
+        f"{'short' if short > 0 else 'beyond'} by {abs(short):.3g} rad ({abs(short / worst.way):.1%} of the step), "
+        f"where the spring still pulls with {pulls:.3g} N.m"
     )
     accounted = pulls > 0 and abs(rest - pulls) <= ACCOUNTS * max(rest, pulls)
     slow_or_short = abs(sliding) > 0.1 * wanted.stiffness * abs(worst.way) * wanted.overshoot
     if accounted or slow_or_short:
         how = "friction is not compensated" if fed == 0.0 else f"friction is compensated by up to {fed:.3g} N.m only"
         return (
-            f"{how}, and friction explains it: at rest {rest:.3g} N.m of the torque wanted do not arrive at the output, "
-            f"in sliding {sliding:.3g} N.m; {measured}. {LOOK_FIRST}"
+            f"{how}, and friction explains it: at rest {rest:.3g} N.m of the torque wanted do not arrive at the "
+            f"output, in sliding {sliding:.3g} N.m; {measured}. {LOOK_FIRST}"
         )
     return (
-        f"friction does not explain it (in sliding {sliding:.3g} N.m of the torque wanted do not arrive): {measured}. Look "
-        "at the inertia of motor and load that the controller uses, at the torque scale, and at delay in the loop"
+        f"friction does not explain it (in sliding {sliding:.3g} N.m of the torque wanted do not arrive): {measured}. "
+        "Look at the inertia of motor and load that the controller uses, at the torque scale, and at delay in the loop"
     )
 
 
@@ -184,8 +184,8 @@ def explain_hold_out(found: HoldOut, evidence: JointEvidence) -> str:
         cause = "the excitation does not tell the parameters apart"
     elif other > 2.0 * math.hypot(own, link.rms_moving):
         cause = (
-            f"the parameters do not carry over: {other:.3g} N.m on the hold-out, {own:.3g} N.m on the motor's side of the "
-            "trajectory they were found on. The excitation does not reach what the hold-out does"
+            f"the parameters do not carry over: {other:.3g} N.m on the hold-out, {own:.3g} N.m on the motor's side of "
+            "the trajectory they were found on. The excitation does not reach what the hold-out does"
         )
     else:
         side = "motor's (friction, torque scale)" if own > link.rms_moving else "link's (inertia, gravity)"

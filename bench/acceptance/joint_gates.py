@@ -175,12 +175,7 @@ def _aligned(evidence: JointEvidence) -> str:
 
 
 def _drifted(evidence: JointEvidence) -> str:
-    drift = zero_drift(evidence)
-    if drift > ZERO_SHARE * evidence.facts.rated_torque:
-        return (
-            f"the zero of the torque transducer moved by {drift:.3g} N.m during the run, "
-            f"{ZERO_SHARE:.1%} of the rated torque are allowed. Let it warm up, look at its mounting and cable"
-        )
+    check_drift(zero_drift(evidence), evidence, "between two tares")
     return ""
 
 
