@@ -51,7 +51,8 @@ class Connection:
     Attributes
     ----------
     sent : int
-        Frames sent since the greeting; a gRPC call names it so that the twin handles them first.
+        Frames sent since the greeting; a gRPC call names it so that the twin handles them first. Asking for it sends
+        what is held back.
     now_ns : int
         World time in the last reply.
     fresh : bool
@@ -61,7 +62,8 @@ class Connection:
     def __init__(self, address: str, name: str, role: str, *, claim: int = 0) -> None:
         host, _, port = address.rpartition(":")
         self.address = address
-        self.sent = 0
+        self._sent = 0
+        self._held = b""  # a ride, and what was written behind it, until something has to be answered
         self.now_ns = 0
         self.fresh = False
         self.free_answers = 0
@@ -89,7 +91,7 @@ class Connection:
         except TwinError:
             self._socket.close()
             raise
-        self.sent = 0
+        self._sent = 0
         answer = json.loads(payload)
         self.member: int = answer["member"]
         self.real_time = bool(answer["real_time"])
@@ -97,12 +99,45 @@ class Connection:
         self._caches = self.fresh = role == "participant" and not self.real_time
 
     def send(self, op: int, device: int = 0, count: int = 0, time_ns: int = 0, payload: bytes = b"") -> None:
-        """Send a frame that has no reply."""
+        """Send a frame that has no reply, behind what is held back."""
+        held, self._held = self._held, b""
+        self._sent += 1
         try:
-            self._send_all(HEADER.pack(len(payload), op, device, count, time_ns) + payload)
+            self._send_all(held + HEADER.pack(len(payload), op, device, count, time_ns) + payload)
         except OSError as error:
             raise self._gone(error) from error
-        self.sent += 1
+
+    @property
+    def sent(self) -> int:
+        held, self._held = self._held, b""
+        if held:
+            try:
+                self._send_all(held)
+            except OSError as error:
+                raise self._gone(error) from error
+        return self._sent
+
+    def ride(self, until_ns: int) -> bool:
+        """Let time be ``until_ns`` with whatever is sent next, in one message; False where that cannot be.
+
+        While this participant runs, world time stands still, so the caller cannot tell: the time is known beforehand,
+        and nobody acts in between but this thread. It must not look at what other participants do before it sends.
+        """
+        if not self.fresh or self._held or until_ns <= self.now_ns:
+            return False
+        self._held = HEADER.pack(0, Op.RIDE, 0, 0, until_ns)
+        self._sent += 1
+        self.now_ns = until_ns
+        self.free_answers = 0
+        return True
+
+    def write(self, device: int, payload: bytes) -> None:
+        """Send bytes to a serial device; behind a ride they travel with the read that asks for the answer."""
+        if not self._held:
+            self.send(Op.WRITE, device, payload=payload)
+            return
+        self._held += HEADER.pack(len(payload), Op.WRITE, device, 0, 0) + payload
+        self._sent += 1
 
     def request(
         self,

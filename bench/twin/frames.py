@@ -3,7 +3,8 @@
 To the twin:   payload length u32, operation u8, device u8, count u16, time i64.
 From the twin: payload length u32, status u8, number u8, count u16, world time i64; the number counts the replies on
 this connection, so that a client whose wait was cut short by a signal knows which reply is whose.
-Little-endian. ``WRITE``, ``RESET_INPUT``, ``SIGNAL`` and ``BEAT`` have no reply, everything else has one.
+Little-endian. ``WRITE``, ``RESET_INPUT``, ``SIGNAL``, ``BEAT`` and ``RIDE`` have no reply, everything else has one.
+``RIDE`` is a ``SLEEP`` whose end its sender knows: what is sent behind it is handled then.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Op:
     CONTROL = 14
     BEAT = 15
     CALL = 16
+    RIDE = 17
 
 
 class Status:

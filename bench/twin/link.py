@@ -192,6 +192,12 @@ class TwinClock:
         """Return when world time has reached ``deadline_ns``."""
         self._link.connection.request(Op.SLEEP, time_ns=deadline_ns)
 
+    def ride_until_ns(self, deadline_ns: int) -> None:
+        """As :meth:`sleep_until_ns`, for a thread whose next act is a message to the twin: the sleep travels with it."""
+        connection = self._link.connection
+        if not connection.ride(deadline_ns):
+            connection.request(Op.SLEEP, time_ns=deadline_ns)
+
 
 class LinkThread:
     """A thread that is a participant. What its target raised, :meth:`join` raises."""

@@ -20,6 +20,7 @@ from bench.twin.members import Member
 from bench.twin.wire import Unplugged, Wire
 from bench.twin.world import SimWorld
 
+_SILENT = frozenset((Op.WRITE, Op.RESET_INPUT, Op.SIGNAL, Op.BEAT, Op.RIDE))
 Control = Callable[[dict[str, Any]], dict[str, Any] | list[Any] | bytes]
 
 
@@ -100,6 +101,7 @@ class _Connection:
             Op.CONTROL: self._control,
             Op.BYE: self._bye,
             Op.BEAT: self._beat,
+            Op.RIDE: self._sleep,
         }
 
     # -- frames -------------------------------------------------------------------------------------------------------
@@ -168,7 +170,7 @@ class _Connection:
                 answer = (Status.FAULT, 0, _text(TwinError(str(world.fault), where="twin")))
             world.handled(member)
             now = world.now_ns
-        if answer is None or op in (Op.WRITE, Op.RESET_INPUT, Op.SIGNAL, Op.BEAT):
+        if answer is None or op in _SILENT:
             return None  # what went wrong with these shows in the next reply
         self.replies = (self.replies + 1) & 0xFF
         status, number, data = answer

@@ -85,6 +85,12 @@ class TwinSerial(serial.SerialBase):  # type: ignore[misc]
             self._fill(size)
         return self._take(size)
 
+    def read1(self, size: int = -1) -> bytes:
+        """Return what has arrived, at most ``size`` bytes; waits for the first one, up to the timeout. As in ``io``."""
+        if not self._buffer or not self.is_open:
+            self._fill(1)
+        return self._take(len(self._buffer) if size < 0 else size)
+
     def read_until(self, expected: bytes = b"\n", size: int | None = None) -> bytes:
         """Return bytes up to and including ``expected``, ``size`` bytes, or what came before a timeout."""
         while (end := self._buffer.find(expected)) < 0 and (size is None or len(self._buffer) < size):
@@ -145,7 +151,7 @@ class TwinSerial(serial.SerialBase):  # type: ignore[misc]
         payload = serial.to_bytes(data)
         connection = self._connection()
         self._await_room(connection, len(payload), HOST_BUFFER_BYTES)
-        connection.send(Op.WRITE, self._device, payload=payload)
+        connection.write(self._device, payload)
         return len(payload)
 
     def _await_room(self, connection: Connection, count: int, room: int) -> None:

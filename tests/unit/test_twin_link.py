@@ -149,6 +149,76 @@ def test_read_until_keeps_what_follows(port: serial.SerialBase) -> None:
     assert port.read_until(b"\n") == b"three"  # at the timeout
 
 
+def ticks(twin: Twin, link: Link, port: serial.SerialBase, wait: Callable[[int], None]) -> list[tuple[int, bytes]]:
+    """Ten transactions on a grid, beside a participant that writes in between; return what the device heard when."""
+
+    def neighbour() -> None:
+        for index in range(20):
+            sleep(link.clock, 0.0013)
+            link.signal(f"step {index}")
+
+    other = link.thread(neighbour, "neighbour")
+    began = link.clock.now_ns()
+    for index in range(10):
+        wait(began + (index + 1) * 5_000_000)
+        assert link.clock.now_ns() == began + (index + 1) * 5_000_000
+        port.write(b"%d\n" % index)
+        assert port.read_until(b"\n") == b"%d\n" % index
+    other.join(1.0)
+    return [(time_ns - began, data) for time_ns, data in twin.device.heard]
+
+
+def test_a_wait_that_rides_on_a_command_changes_nothing_but_the_messages(
+    twin: Twin, link: Link, port: serial.SerialBase
+) -> None:
+    heard = ticks(twin, link, port, link.clock.sleep_until_ns)
+    assert len(heard) == 10
+    twin.device.heard.clear()
+    assert ticks(twin, link, port, link.clock.ride_until_ns) == heard
+
+
+def test_a_ride_travels_in_one_message_with_write_and_read(
+    link: Link, port: serial.SerialBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[bytes] = []
+    send = link.connection._send_all
+
+    def counted(data: bytes) -> None:
+        messages.append(data)
+        send(data)
+
+    monkeypatch.setattr(link.connection, "_send_all", counted)
+    link.clock.ride_until_ns(4_000_000)
+    assert messages == []
+    port.write(b"one\n")
+    assert port.read_until(b"\n") == b"one\n"
+    assert len(messages) == 1
+
+
+def test_a_ride_is_over_before_anything_else_is_done(twin: Twin, link: Link, port: serial.SerialBase) -> None:
+    link.clock.ride_until_ns(4_000_000)
+    assert link.control.call("heard")["heard"] == 0  # the control connection waits for the frames sent before
+    assert twin.world.now_ns == 4_000_000
+    link.clock.ride_until_ns(6_000_000)
+    link.clock.ride_until_ns(9_000_000)  # one behind the other: the first is carried out
+    link.clock.sleep_until_ns(7_000_000)  # has passed
+    assert link.clock.now_ns() == twin.world.now_ns == 9_000_000
+    link.clock.ride_until_ns(8_000_000)  # has passed as well
+    assert link.clock.now_ns() == 9_000_000
+
+
+def test_in_real_time_a_ride_is_a_sleep() -> None:
+    twin = Twin(real_time=True)
+    link = Link.connect(twin.server.address)
+    try:
+        due = link.clock.now_ns() + 5_000_000
+        link.clock.ride_until_ns(due)
+        assert twin.world.now_ns >= due
+    finally:
+        link.close()
+        twin.server.close()
+
+
 def test_discarded_input_is_gone_and_bytes_on_the_wire_are_not(link: Link, port: serial.SerialBase) -> None:
     port.write(b"old")
     sleep(link.clock, 0.01)
