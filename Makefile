@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt
 
-.PHONY: help setup peers demo test truth lint types check benchmark oldest clean
+.PHONY: help setup peers demo demo-joint test truth lint types check benchmark oldest clean
 
 help:
 	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
+	@echo "make demo-joint the same for the simulated joint: friction, compensation, impedance"
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
-	@echo "make truth      press fifty simulated specimens and compare with their truth"
+	@echo "make truth      fifty simulated specimens and thirty joints compared with their truth"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
 
@@ -40,15 +41,19 @@ peers: $(VENV)/.dev
 demo: $(VENV)/.set-up
 	$(BIN)/python -m pytest tests/acceptance --rig indenter --operator "demo"
 
+demo-joint: $(VENV)/.set-up
+	$(BIN)/python -m pytest tests/acceptance --rig single_joint --operator "demo"
+
 test: $(VENV)/.peers
 	$(BIN)/python -m pytest tests
 
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
 
-# The whole statement on uncertainty: fifty specimens against the twin's truth. `make test` presses twenty.
+# The whole statement on uncertainty: fifty specimens and thirty joints against the twins' truth. `make test` takes twenty and three.
 truth: $(VENV)/.set-up
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
+	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

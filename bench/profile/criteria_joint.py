@@ -76,7 +76,7 @@ class JointCriterion(CriterionBase):
         if segments and self.segment not in segments:
             given = f'"{self.segment}"'
             yield Issue("segment", given, " or ".join(f'"{s}"' for s in segments) + f", where {self.metric} is found")
-        if self.limit_of_rated is not None and self.limit.kind != "torque":
+        if self.limit_of_rated is not None and JOINT_METRICS.get(self.metric, "torque") != "torque":
             given = f'"{self.limit_of_rated}"'
             yield Issue("limit_of_rated", given, "nothing, for the limit is no torque", "Remove the key")
 

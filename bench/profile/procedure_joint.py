@@ -71,8 +71,8 @@ class FrictionSweepProcedure(JointProcedure):
                 yield Issue(f"speeds[{i + 1}]", f'"{self.speeds[i + 1]}"', f"more than speeds[{i}], {self.speeds[i]}")
         if numbers[0] < SLOWEST_RAD_S:
             yield Issue("speeds[0]", f'"{self.speeds[0]}"', f"at least {SLOWEST_RAD_S:g} rad/s")
-        # from rest to rest over the whole way: v²/a is gone before the speed has been constant at all
-        fastest = math.sqrt(2.0 * self.amplitude.to("rad") * self.acceleration.to("rad/s2"))
+        # up and down are half a cosine each and take π v²/(2 a) of the way before the speed has been constant at all
+        fastest = math.sqrt(4.0 / math.pi * self.amplitude.to("rad") * self.acceleration.to("rad/s2"))
         for key, speed in [("speeds[-1]", self.speeds[-1]), ("warm_up_speed", self.warm_up_speed)]:
             if speed.to("rad/s") >= fastest:
                 due = f"less than {fastest:.3g} rad/s, which amplitude and acceleration allow"

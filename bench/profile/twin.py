@@ -228,7 +228,7 @@ class TwinProfile(Profile):
             if only != self.kind:
                 due_here = ", ".join(name for name in FAULTS if FAULTS_OF_ONE.get(name, self.kind) == self.kind)
                 why = f"This fault needs a rig of kind {only}"
-                yield Issue(f"faults.{index}.name", f'"{fault.name}"', f"one of {due_here}", why)
+                yield Issue(f"faults[{index}].name", f'"{fault.name}"', f"one of {due_here}", why)
 
     @property
     def specimen_names(self) -> tuple[str, ...]:
