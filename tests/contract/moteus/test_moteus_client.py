@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
+import nidaqmx
 import pytest
+
+from bench.twin.process import start_twin
 
 moteus = pytest.importorskip("moteus", reason="the vendor's client is in the extra `peers`")
 protocol = pytest.importorskip("moteus.protocol")
@@ -26,15 +30,26 @@ Session = Callable[[Callable[[Any], Coroutine[Any, Any, Any]]], Any]
 
 
 @pytest.fixture(scope="module")
-def terminal() -> Iterator[str]:
-    """The pseudo-terminal of a drive in a process of its own."""
+def terminal(repository: Path) -> Iterator[str]:
+    """The pseudo-terminal of the joint's drive: ``bench twin single_joint --pty --real-time``, enable line high."""
     if sys.platform == "win32":
         pytest.skip("Windows has no pseudo-terminals")
-    program = [sys.executable, str(Path(__file__).with_name("spinning_rotor.py"))]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process.stdout.readline().strip()
-        process.stdin.close()
-        assert process.wait(10.0) == 0
+    profiles = repository / "profiles"
+    with (
+        start_twin(
+            profiles / "rigs" / "single_joint.toml",
+            profiles / "twins" / "single_joint.toml",
+            seed=1,
+            real_time=True,
+            pty=True,
+        ) as process,
+        grpc.insecure_channel(process.grpc_address) as channel,
+        nidaqmx.Task(grpc_options=nidaqmx.GrpcSessionOptions(channel, "")) as enable,
+    ):
+        enable.do_channels.add_do_chan("Dev1/port0/line1")
+        enable.write(True)
+        time.sleep(0.2)  # it boots for 50 ms
+        yield process.serial["drive"]["pty"]
 
 
 @pytest.fixture
@@ -80,25 +95,25 @@ def test_reads_the_state(session):
     state = session(lambda controller: controller.query()).values
     assert state[R.MODE] == moteus.Mode.STOPPED
     assert state[R.FAULT] == 0
-    assert state[R.VOLTAGE] == pytest.approx(24.0)
-    assert state[R.TEMPERATURE] == 31
+    assert state[R.VOLTAGE] == pytest.approx(24.0, abs=0.5)
+    assert state[R.TEMPERATURE] == pytest.approx(25, abs=3)
     assert {R.POSITION, R.VELOCITY, R.TORQUE} <= state.keys()
 
 
 def test_commands_torque_and_reads_it_back(session):
     async def talk(controller: Any) -> tuple[Any, Any, Any]:
-        pushed = (await torque(controller, 0.02, 0.4)).values
-        pulled = (await torque(controller, -0.02, 0.6)).values
+        pushed = (await torque(controller, 0.08, 0.3)).values
+        pulled = (await torque(controller, -0.08, 0.6)).values
         await controller.set_stop()
         return pushed, pulled, (await controller.query()).values
 
     pushed, pulled, stopped = session(talk)
     assert pushed[R.MODE] == pulled[R.MODE] == moteus.Mode.POSITION
-    assert pushed[R.TORQUE] == pytest.approx(0.02, rel=1e-6)
-    assert pulled[R.TORQUE] == pytest.approx(-0.02, rel=1e-6)
-    # 0.02 N.m against 2e-3 N.m/(rad/s), time constant 50 ms: within 1 % of 10 rad/s.
-    assert pushed[R.VELOCITY] == pytest.approx(10 / (2 * math.pi), rel=0.01)
-    assert pulled[R.VELOCITY] == pytest.approx(-10 / (2 * math.pi), rel=0.01)
+    # What the drive believes it makes, 1 kHz current loop behind the command.
+    assert pushed[R.TORQUE] == pytest.approx(0.08, rel=1e-3)
+    assert pulled[R.TORQUE] == pytest.approx(-0.08, rel=1e-3)
+    assert pushed[R.VELOCITY] > 1.0  # revolutions of the rotor per second, past the friction of the gear
+    assert pulled[R.VELOCITY] < -1.0
     assert stopped[R.MODE] == moteus.Mode.STOPPED
     assert stopped[R.TORQUE] == 0.0
 
@@ -136,29 +151,31 @@ def test_reads_registers_in_every_resolution_and_identity(session):
         return state, identity, number
 
     state, identity, number = session(talk)
-    assert state[R.VOLTAGE] == 24.0
-    assert state[R.TEMPERATURE] == pytest.approx(31.4, abs=0.002)
-    assert math.isnan(state[R.MOTOR_TEMPERATURE])
+    assert state[R.VOLTAGE] == pytest.approx(24.0, abs=0.5)
+    assert state[R.TEMPERATURE] == pytest.approx(25.0, abs=3.0)
+    assert state[R.MOTOR_TEMPERATURE] == pytest.approx(25.0, abs=5.0)
     assert state[R.TRAJECTORY_COMPLETE] == state[R.HOME_STATE] == 1
     assert identity[R.FIRMWARE_VERSION] == 0x000300
     words = [number[R.SERIAL_NUMBER1 + k] & 0xFFFFFFFF for k in range(3)]
     assert words == [0x6A0F2D11, 0x3B7C4E58, 0x90A1B2C3]
 
 
-def test_moves_to_a_position_and_brakes(session):
+def test_moves_towards_a_position_and_brakes(session):
+    """A quarter turn of the rotor by the drive's own spring and damper; what is missing is friction's."""
+
     async def talk(controller: Any) -> tuple[Any, Any]:
         start = (await controller.query()).values[R.POSITION]
         loop = asyncio.get_running_loop()
         end = loop.time() + 0.8
         while loop.time() < end:
-            result = await controller.set_position(position=start + 0.1, watchdog_timeout=0.5, query=True)
+            result = await controller.set_position(position=start + 0.25, watchdog_timeout=0.5, query=True)
             await asyncio.sleep(0.01)
         await controller.set_brake()
         await asyncio.sleep(0.05)
         return result.values[R.POSITION] - start, (await controller.query()).values[R.MODE]
 
     moved, mode = session(talk)
-    assert moved == pytest.approx(0.1, abs=2e-3)
+    assert moved == pytest.approx(0.25, abs=0.02)  # 4 N.m a revolution against 18 mN.m of stiction
     assert mode == moteus.Mode.BRAKE
 
 
