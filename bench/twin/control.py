@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from bench.errors import TwinError
 from bench.twin.lab import Lab
-from bench.twin.plant.tissue import force_along_ramp
 from bench.twin.report import state
 
 
@@ -45,32 +44,12 @@ class Control:
         return call(request)
 
     def _truth(self, request: dict[str, Any]) -> dict[str, Any]:
-        lab = self._lab
-        tissue, sensor = lab.plant.tissue, lab.bus.sensor
-        answer: dict[str, Any] = {
-            "seed": lab.truth.seed,
-            "tick_s": lab.truth.tick_s,
-            "surface_mm": tissue.base_surface,
-            "frame_stiffness_N_mm": lab.truth.stage.frame_stiffness_N_mm,
-            "specimen": {**asdict(tissue.truth), "force_ref_N": tissue.force_ref, "exponent": tissue.exponent},
-            "ruptured": tissue.ruptured,
-            "replicate_factors": tissue.factors,
-            "replicate_surfaces_mm": tissue.surfaces,
-            "stage": asdict(lab.truth.stage),
-            "sensor": {**asdict(sensor.truth), "gains_per_N": sensor.gains.tolist()},
-        }
-        depths = request.get("depths_mm") or []
-        if depths:
-            speed = float(request["speed_mm_s"])
-            if speed <= 0.0 or min(depths) < 0.0 or max(depths) <= 0.0:
-                raise TwinError("truth wants depths >= 0 mm (one above) and a speed > 0 mm/s", where="twin control")
-            force = force_along_ramp(tissue, np.asarray(depths, dtype=float), speed)
-            answer.update(depths_mm=depths, speed_mm_s=speed, force_N=force.tolist())
-        return answer
+        return self._lab.view.truth(request)
 
     def _history(self, request: dict[str, Any]) -> bytes:
-        plant = self._lab.plant
-        return np.concatenate([plant.travel(), plant.force()]).astype("<f8").tobytes()
+        columns = self._lab.view.history()
+        names = json.dumps(list(columns)).encode()
+        return names + b"\n" + np.concatenate(list(columns.values())).astype("<f8").tobytes()
 
     def _log(self, request: dict[str, Any]) -> list[Any]:
         return [

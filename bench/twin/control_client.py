@@ -64,7 +64,9 @@ class TwinControl:
         Returns
         -------
         dict
-            ``seed``, ``tick_s``, ``surface_mm``, ``frame_stiffness_N_mm``, ``specimen`` (parameters as drawn),
+            Of any rig ``seed`` and ``tick_s``. Of a joint the figures by the names of :mod:`bench.twin.view_joint`, as
+            drawn from the seed, friction also as it is at the present temperature (``coulomb_now`` …). Of an indenter
+            ``surface_mm``, ``frame_stiffness_N_mm``, ``specimen`` (parameters as drawn),
             ``ruptured``, ``replicate_factors`` and ``replicate_surfaces_mm`` (one per press so far), ``stage``,
             ``sensor``, and with depths ``depths_mm``, ``speed_mm_s``, ``force_N``.
         """
@@ -72,10 +74,16 @@ class TwinControl:
         return answer
 
     def history(self) -> dict[str, Floats]:
-        """Plant history by tick up to now: ``travel_mm`` and ``force_N``, shape (n_ticks,) each."""
+        """Plant history by tick up to now, shape (n_ticks,) each.
+
+        ``travel_mm`` and ``force_N`` of an indenter. Of a joint ``rotor_angle_rad`` (of the rotor, positive with the
+        joint), ``joint_angle_rad``, ``joint_torque_Nm`` (on the link), ``motor_torque_Nm`` (of the rotor, as the drive
+        believes), ``temperature_degC``.
+        """
         raw: bytes = self.call("history")
-        values = np.frombuffer(raw, dtype="<f8").reshape(2, -1)
-        return {"travel_mm": values[0], "force_N": values[1]}
+        names, _, values = raw.partition(b"\n")
+        keys = json.loads(names)
+        return dict(zip(keys, np.frombuffer(values, dtype="<f8").reshape(len(keys), -1), strict=True))
 
     def log(self) -> list[tuple[int, str]]:
         """The world's log: (time ns, line); frames on the wires, registrations, faults."""
@@ -86,7 +94,7 @@ class TwinControl:
         self.call("fault", name=name, at_s=at_s, parameters=parameters)
 
     def clear_fault(self, name: str) -> None:
-        """End a fault that can end: ``estop_pressed``, ``stage_stall``, ``device_unplugged``."""
+        """End a fault that can end: ``estop_pressed``, ``stage_stall``, ``device_unplugged``, ``overheat``."""
         self.call("clear_fault", name=name)
 
     def press_estop(self, pressed: bool = True) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from bench.errors import TwinError
 from bench.instruments.ati_file import AtiCalibration
-from bench.profile import IndenterRig, IndenterTwin
+from bench.profile import IndenterRig, IndenterTwin, RigProfile, TwinProfile
 from bench.profile.rig import AtiSensorProfile, LoadCellProfile
-from bench.profile.twin import FAULTS
+from bench.profile.twin import FAULTS, FAULTS_OF_ONE
 from bench.profile.twin import TissueTruth as TissueProfile
 from bench.twin.plant.truth import FaultTruth, RigTruth, SensorTruth, StageTruth, TissueTruth, Wiring
 from bench.units import Value
 
 AXES = ("Fx", "Fy", "Fz")
-FAULT_UNITS = {"length": "mm", "time": "s", "force_rate": "N/s"}
+FAULT_UNITS = {
+    "length": "mm", "time": "s", "force_rate": "N/s", "torque_rate": "N.m/s", "ratio": "1", "angle": "rad",
+    "temperature": "degC",
+}  # fmt: skip
 
 
 def rig_truth(
@@ -38,19 +42,7 @@ def rig_truth(
     TwinError
         Rig and twin do not fit, or the specimen is unknown.
     """
-    if twin.rig != rig.name:
-        raise TwinError(
-            f"the twin {twin.name!r} simulates the rig {twin.rig!r}, not {rig.name!r}",
-            where=str(twin.source.path),
-            remedy="choose the twin profile made for this rig",
-        )
-    name = specimen or next(iter(twin.specimens))
-    if name not in twin.specimens:
-        raise TwinError(
-            f"the twin knows no specimen {name!r}",
-            where=f"{twin.source.path}, specimens",
-            remedy=f"it has {', '.join(twin.specimens)}; add a table [specimens.{name}] for another",
-        )
+    name = check_names(rig, twin, specimen)
     tissues = {key: _tissue(key, profile) for key, profile in twin.specimens.items()}
     return RigTruth(
         seed=twin.seed if seed is None else seed,
@@ -60,26 +52,75 @@ def rig_truth(
         others=tuple(tissues.values()),
         sensor=_sensor(rig, twin),
         wiring=_wiring(rig),
-        faults=tuple(
-            FaultTruth(fault.name, fault.at.to("s"), fault_parameters(fault.name, fault.parameters))
-            for fault in (twin.faults if faults else ())
-        ),
+        faults=fault_truths(twin) if faults else (),
     )
 
 
-def fault_parameters(name: str, given: dict[str, Any]) -> dict[str, float | str]:
-    """Turn a fault's parameters into plain numbers (mm, s, N/s) and texts.
+def check_names(rig: RigProfile, twin: TwinProfile, specimen: str | None) -> str:
+    """Return the name of what is mounted, the twin's first by default.
 
     Raises
     ------
     TwinError
-        The fault or one of its parameters is unknown.
+        The twin is another rig's, or does not know the specimen.
     """
+    if twin.rig != rig.name:
+        raise TwinError(
+            f"the twin {twin.name!r} simulates the rig {twin.rig!r}, not {rig.name!r}",
+            where=str(twin.source.path),
+            remedy="choose the twin profile made for this rig",
+        )
+    name = specimen or twin.specimen_names[0]
+    if name not in twin.specimen_names:
+        raise TwinError(
+            f"the twin knows no specimen {name!r}",
+            where=f"{twin.source.path}, specimens",
+            remedy=f"it has {', '.join(twin.specimen_names)}; add a table [specimens.{name}] for another",
+        )
+    return name
+
+
+def check_terminals(rig: RigProfile, terminals: Iterable[str]) -> None:
+    """Raise :class:`bench.errors.TwinError` when one of ``terminals`` is on another device than the rig's."""
+    for terminal in terminals:
+        if terminal.partition("/")[0].lower() != rig.daq.device.lower():
+            raise TwinError(
+                f"{terminal} is a terminal of another device than {rig.daq.device}",
+                where=str(rig.source.path),
+                remedy="the twin simulates one device; name all terminals on it",
+            )
+
+
+def fault_truths(twin: TwinProfile) -> tuple[FaultTruth, ...]:
+    """The faults that come by themselves, in plain numbers."""
+    return tuple(
+        FaultTruth(fault.name, fault.at.to("s"), fault_parameters(fault.name, fault.parameters, twin.kind))
+        for fault in twin.faults
+    )
+
+
+def fault_parameters(name: str, given: dict[str, Any], rig_kind: str) -> dict[str, float | str]:
+    """Turn a fault's parameters into plain numbers (the units of ``FAULT_UNITS``) and texts.
+
+    Raises
+    ------
+    TwinError
+        The fault or one of its parameters is unknown, or the fault cannot befall this kind of rig.
+    """
+    here = [fault for fault in FAULTS if FAULTS_OF_ONE.get(fault, rig_kind) == rig_kind]
     if name not in FAULTS:
-        raise TwinError(f"there is no fault {name!r}", where="twin", remedy=f"there are {', '.join(FAULTS)}")
+        raise TwinError(f"there is no fault {name!r}", where="twin", remedy=f"there are {', '.join(here)}")
+    if name not in here:
+        raise TwinError(
+            f"the fault {name!r} cannot befall a rig of kind {rig_kind!r}",
+            where="twin",
+            remedy=f"this one can have {', '.join(here)}",
+        )
     plain: dict[str, float | str] = {}
     for key, value in given.items():
         kind = FAULTS[name].get(key)
+        if kind == "force_rate|torque_rate":
+            kind = "torque_rate" if rig_kind == "single_joint" else "force_rate"
         if kind is None:
             takes = ", ".join(FAULTS[name]) or "no parameters"
             raise TwinError(f"the fault {name} has no parameter {key!r}", where="twin", remedy=f"it takes {takes}")
@@ -172,13 +213,7 @@ def _direction(sensor: AtiSensorProfile, twin: IndenterTwin) -> tuple[float, ...
 
 def _wiring(rig: IndenterRig) -> Wiring:
     terminals = [*rig.force_sensor.channels, rig.encoder.counter, rig.safety.estop_line, rig.safety.enable_line]
-    for terminal in terminals:
-        if terminal.partition("/")[0].lower() != rig.daq.device.lower():
-            raise TwinError(
-                f"{terminal} is a terminal of another device than {rig.daq.device}",
-                where=str(rig.source.path),
-                remedy="the twin simulates one device; name all terminals on it",
-            )
+    check_terminals(rig, terminals)
     return Wiring(
         device=rig.daq.device,
         gauges=rig.force_sensor.channels,
