@@ -95,7 +95,7 @@ class JointDrive(Protocol):
         ...
 
     def command_torque(self, torque_nm: float) -> DriveState:
-        """Command a rotor torque [N.m] and return the state, in one transaction.
+        """Command a rotor torque [N.m] and return the state from just before it took effect, in one transaction.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class JointDrive(Protocol):
         ...
 
     def clear_fault(self) -> DriveState:
-        """Clear a fault or a tripped watchdog, leaving the motor off; raise when the fault persists."""
+        """Clear a fault or a tripped watchdog, leaving the motor off. One that persists may show only when it runs."""
         ...
 
     def close(self) -> None: ...
