@@ -30,6 +30,7 @@ from bench.identify.regression import BLOCK_ROWS, LinearFit, StreamedLeastSquare
 
 Floats = NDArray[np.float64]
 
+DIRECTION_FACTOR = 2.0
 NOISE_FACTOR = 4.0
 """A direction is believed when the low-passed speed is so many standard deviations of its noise."""
 STRIBECK_FACTOR = 2.0
@@ -50,27 +51,38 @@ class Rows:
     band: BandRecord
 
 
-def velocity_noise(position: Floats, rate_hz: float, band: LowPass) -> float:
+def direction_filter(band: LowPass, rate_hz: float) -> LowPass:
+    """Low-pass of the velocity whose sign is the direction: no chatter, and well above the band, or it moves the
+    reversals of a motion that fills the band.
+    """
+    return LowPass(min(DIRECTION_FACTOR * band.cutoff_hz, rate_hz / 8.0), band.order)
+
+
+def velocity_noise(position: Floats, rate_hz: float, low: LowPass) -> float:
     """Standard deviation of the low-passed velocity by white noise of the position, in position units per second.
 
     The noise is read from what the low-pass takes off the position, as its median, so that jerks and stops do not
-    count; that white noise differentiated and low-passed has the variance
-    ``(2 pi)^2 2 sigma^2 cutoff^3 / (3 rate)``.
+    count. White noise of standard deviation ``sigma``, differentiated and low-passed, has the variance
+    ``(2 pi)^2 2 sigma^2 / rate`` times the integral of ``f^2 |H|^2``, which is a beta function for a Butterworth.
     """
-    rest = position - band.smooth(position, rate_hz)
-    edge = band.settle(rate_hz)
+    edge = low.settle(rate_hz)
+    rest = position - low.smooth(position, rate_hz)
     rest = rest[edge:-edge] if len(rest) > 3 * edge else rest
-    share = max(1.0 - 2.0 * band.cutoff_hz / rate_hz, 1e-3)
+    share = max(1.0 - 2.0 * low.cutoff_hz / rate_hz, 1e-3)
     sigma = 1.4826 * float(np.median(np.abs(rest))) / math.sqrt(share)
-    return 2.0 * math.pi * sigma * math.sqrt(2.0 * band.cutoff_hz**3 / (3.0 * rate_hz))
+    a = 3.0 / low.order
+    integral = math.gamma(a) * math.gamma(2.0 - a) / low.order * (math.sqrt(2.0) - 1.0) ** -a
+    return 2.0 * math.pi * sigma * math.sqrt(2.0 * low.cutoff_hz**3 / rate_hz * integral)
 
 
 def stiction_speed(stretch: Stretch, band: LowPass, *, stribeck_velocity: float | None = None) -> float:
     """Speed below which the axis counts as hardly moving, in position units per second.
 
-    Four standard deviations of the velocity's noise, and where the Stribeck velocity is known twice that.
+    Four standard deviations of the noise of the velocity whose sign is the direction, and where the Stribeck velocity
+    is known twice that.
     """
-    noise = NOISE_FACTOR * velocity_noise(stretch.position, stretch.rate_hz, band)
+    low = direction_filter(band, stretch.rate_hz)
+    noise = NOISE_FACTOR * velocity_noise(stretch.position, stretch.rate_hz, low)
     return max(noise, STRIBECK_FACTOR * (stribeck_velocity or 0.0))
 
 
@@ -80,13 +92,13 @@ def rows_of(
     """Filtered, decimated rows of a stretch.
 
     Velocity and acceleration are differences of the position as measured (or after ``position_filter``); the direction
-    is the sign of the low-passed velocity, which has no chatter. The stiction zone is where that velocity is below
-    ``stiction_speed``.
+    is the sign of a velocity low-passed well above the band (:func:`direction_filter`). The stiction zone is where that
+    velocity is below ``stiction_speed``.
     """
     rate = stretch.rate_hz
     position = stretch.position if position_filter is None else position_filter.smooth(stretch.position, rate)
     found = differentiate(position, rate)
-    slow = band.smooth(found.velocity, rate)
+    slow = direction_filter(band, rate).smooth(found.velocity, rate)
     signals = Signals(position, found.velocity, found.acceleration, slow, stretch.response, stretch.inputs)
     zone = (np.abs(slow) < stiction_speed).astype(np.float64)
     judged = stretch.inputs[law.judged_input] if law.judged else stretch.response

@@ -61,7 +61,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Signals:
-    """What columns are made of, each (n,): ``direction`` is the sign of the low-passed ``slow`` velocity."""
+    """What columns are made of, each (n,): ``direction`` is the sign of ``slow``, the low-passed velocity."""
 
     position: Floats
     velocity: Floats

@@ -60,17 +60,20 @@ class PathSketch:
     def add(self, position: Floats, rate_hz: float, first_index: int = 0) -> None:
         """Add a stretch (n,); one that goes on where the last ended, or overlaps it, prolongs its piece."""
         start_s, stop_s = first_index / rate_hz, (first_index + len(position)) / rate_hz
-        goes_on = bool(self._pieces) and first_index > 0 and start_s <= self._next_s <= stop_s
+        slack = 1.0 / self._rate
+        goes_on = bool(self._pieces) and first_index > 0 and start_s - slack <= self._next_s <= stop_s + slack
         if not goes_on:
             self._pieces.append([])
             self._next_s = start_s
         times = np.arange(self._next_s, stop_s - 0.5 / rate_hz, 1.0 / self._rate)
         if len(times):
             taken = np.rint((times - start_s) * rate_hz).astype(int)
-            self._pieces[-1].append(position[np.minimum(taken, len(position) - 1)])
+            self._pieces[-1].append(position[np.clip(taken, 0, len(position) - 1)])
             self._next_s = float(times[-1]) + 1.0 / self._rate
         while sum(len(part) for piece in self._pieces for part in piece) > MOST_SAMPLES:
-            self._pieces = [[np.concatenate(piece)[::2]] for piece in self._pieces if piece]
+            whole = [np.concatenate(piece) for piece in self._pieces if piece]
+            self._next_s += (len(whole[-1]) % 2) / self._rate
+            self._pieces = [[piece[::2]] for piece in whole]
             self._rate /= 2.0
 
     def path(self) -> Path:
