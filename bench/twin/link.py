@@ -193,7 +193,7 @@ class TwinClock:
         self._link.connection.request(Op.SLEEP, time_ns=deadline_ns)
 
     def ride_until_ns(self, deadline_ns: int) -> None:
-        """As :meth:`sleep_until_ns`, for a thread whose next act is a message to the twin: the sleep travels with it."""
+        """As :meth:`sleep_until_ns`, for a thread whose next act is a message to the twin: they travel together."""
         connection = self._link.connection
         if not connection.ride(deadline_ns):
             connection.request(Op.SLEEP, time_ns=deadline_ns)

@@ -9,6 +9,33 @@ import pytest
 from numpy.typing import NDArray
 
 
+def _reachable(root: object) -> list[tuple[str, object]]:
+    """Every object that public names lead to, inside the bench's own classes, with its path."""
+    found: list[tuple[str, object]] = []
+    seen: set[int] = set()
+    queue: list[tuple[str, object]] = [("station", root)]
+    while queue:
+        path, item = queue.pop()
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        found.append((path, item))
+        if isinstance(item, dict):
+            queue += [(f"{path}[{key!r}]", value) for key, value in item.items()]
+        elif type(item).__module__.startswith("bench.") and not type(item).__module__.startswith("bench.profile"):
+            for name in dir(item):
+                if not name.startswith("_"):
+                    value = getattr(item, name)
+                    queue.append((f"{path}.{name}", getattr(value, "__self__", value) if callable(value) else value))
+    return found
+
+
+@pytest.fixture(scope="session")
+def reachable() -> Callable[[object], list[tuple[str, object]]]:
+    """``reachable(station)``: every object that public names lead to, inside the bench's own classes, with its path."""
+    return _reachable
+
+
 @pytest.fixture(scope="session")
 def relaxing() -> Callable[..., NDArray[np.float64]]:
     """Force of relaxing tissue along a whole record, rests and all, by a plain second-order scheme.

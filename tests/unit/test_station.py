@@ -341,28 +341,9 @@ def test_the_twin_is_opened_ready_and_homed(opened: IndenterStation) -> None:
     }
 
 
-def reachable(root: object) -> list[tuple[str, object]]:
-    """Every object that public names lead to, inside the bench's own classes, with its path."""
-    found: list[tuple[str, object]] = []
-    seen: set[int] = set()
-    queue: list[tuple[str, object]] = [("station", root)]
-    while queue:
-        path, item = queue.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        found.append((path, item))
-        if isinstance(item, dict):
-            queue += [(f"{path}[{key!r}]", value) for key, value in item.items()]
-        elif type(item).__module__.startswith("bench.") and not type(item).__module__.startswith("bench.profile"):
-            for name in dir(item):
-                if not name.startswith("_"):
-                    value = getattr(item, name)
-                    queue.append((f"{path}.{name}", getattr(value, "__self__", value) if callable(value) else value))
-    return found
-
-
-def test_nothing_a_procedure_can_reach_moves_around_the_gate(opened: IndenterStation) -> None:
+def test_nothing_a_procedure_can_reach_moves_around_the_gate(
+    opened: IndenterStation, reachable: Callable[[object], list[tuple[str, object]]]
+) -> None:
     found = reachable(opened)
     assert any(item is opened.stage for _, item in found)
     assert len(found) > 20
