@@ -48,11 +48,11 @@ class Procedure:
 PROCEDURES: dict[str, Procedure] = {
     "indentation": Procedure("bench.procedures.indentation", IndenterFrame),
     "frame_stiffness": Procedure("bench.procedures.frame_stiffness", IndenterFrame),
-    "friction_sweep": Procedure("bench.procedures.friction_sweep", JointFrame),
-    "stiffness_ramp": Procedure("bench.procedures.stiffness_ramp", JointFrame),
-    "fourier_excitation": Procedure("bench.procedures.fourier_excitation", JointFrame),
-    "low_speed_tracking": Procedure("bench.procedures.low_speed_tracking", JointFrame),
-    "impedance_step": Procedure("bench.procedures.impedance_step", JointFrame),
+    "friction_sweep": Procedure("bench.procedures.joint_friction_sweep", JointFrame),
+    "stiffness_ramp": Procedure("bench.procedures.joint_stiffness_ramp", JointFrame),
+    "fourier_excitation": Procedure("bench.procedures.joint_fourier_excitation", JointFrame),
+    "low_speed_tracking": Procedure("bench.procedures.joint_low_speed_tracking", JointFrame),
+    "impedance_step": Procedure("bench.procedures.joint_impedance_step", JointFrame),
 }
 
 
