@@ -33,7 +33,9 @@ class Solution:
         return float(self.residual @ self.residual)
 
 
-def minimise(model: Model, start: Floats, low: Floats, high: Floats, *, where: str = "") -> Solution:
+def minimise(
+    model: Model, start: Floats, low: Floats, high: Floats, *, tolerance: float = TOLERANCE, where: str = ""
+) -> Solution:
     """Least squares within bounds.
 
     Parameters
@@ -42,12 +44,14 @@ def minimise(model: Model, start: Floats, low: Floats, high: Floats, *, where: s
         Parameters to residual and Jacobian.
     start, low, high : (p,) float64
         An infinite bound is none.
+    tolerance : float
+        Share of the sum of squares that a step must promise to be taken.
 
     Notes
     -----
     D. W. Marquardt, J. SIAM 11 (1963) 431, columns scaled to unit length. A step is cut back to the bounds; a parameter
-    at its bound stays there while the gradient pushes it outward. It ends when a step promises no more than 1e-14 of
-    the sum of squares, or when the last digit is reached.
+    at its bound stays there while the gradient pushes it outward. It ends when a step promises no more than
+    ``tolerance``, or when the last digit is reached.
 
     Raises
     ------
@@ -63,7 +67,7 @@ def minimise(model: Model, start: Floats, low: Floats, high: Floats, *, where: s
             gradient = jacobian.T @ residual
             free = ~(((vector <= low) & (gradient > 0.0)) | ((vector >= high) & (gradient < 0.0)))
             full = _step(jacobian, residual, free, 0.0)
-            if -float(gradient @ full) <= TOLERANCE * square + 1e-28 * first:
+            if -float(gradient @ full) <= tolerance * square + 1e-28 * first:
                 break
             moved = False
             while damping < 1e12:
@@ -71,7 +75,7 @@ def minimise(model: Model, start: Floats, low: Floats, high: Floats, *, where: s
                 fresh, slope = model(trial)
                 new = float(fresh @ fresh)
                 if np.isfinite(new) and new < square:
-                    small = square - new <= TOLERANCE * square
+                    small = square - new <= tolerance * square
                     vector, residual, jacobian, square = trial, fresh, slope, new
                     damping, moved = max(damping * 0.1, 1e-15), not small
                     break
