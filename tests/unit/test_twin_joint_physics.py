@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from bench.twin.plant.joint_step import Command, State, advance, mid_line, parameters
+from bench.twin.plant.joint_step import Command, State, advance, mid_line, parameters, prepare
 from bench.twin.plant.joint_truth import DriveTruth, FrictionTruth, GearTruth, JointTruth, LoadTruth
 
 Floats = NDArray[np.float64]
@@ -80,7 +80,7 @@ def ours(truth: JointTruth, commands: Sequence[Command], start: float, steps: in
     state, out = State(theta=start, q=start), list[float]()
     for command in commands:
         now = replace(command)
-        advance(state, parameters(truth), now, 1e-3 / steps, steps, round(PIECE_S * 1e3), out)
+        advance(state, prepare(parameters(truth), 1e-3 / steps, steps), now, round(PIECE_S * 1e3), out)
     return state, np.array(out).reshape(-1, 5)
 
 
@@ -146,7 +146,7 @@ def test_a_frictionless_swing_keeps_its_energy() -> None:
     first = mechanical_energy(FREE, s)
     lost = []
     for _ in range(100):
-        advance(s, parameters(FREE), Command(), 1e-3, 1, 100, [])
+        advance(s, prepare(parameters(FREE), 1e-3, 1), Command(), 100, [])
         lost.append(mechanical_energy(FREE, s) - first)
     assert np.abs(lost).max() < 1e-4 * FREE.load.gravity_moment  # over 10 s
 
@@ -157,7 +157,7 @@ def test_friction_hysteresis_and_damping_only_take_energy(truth: JointTruth) -> 
     s = State(theta=1.5, q=1.5)
     energies = [mechanical_energy(truth, s)]
     for _ in range(2000):
-        advance(s, parameters(truth), Command(), 1e-3, 1, 1, [])
+        advance(s, prepare(parameters(truth), 1e-3, 1), Command(), 1, [])
         energies.append(mechanical_energy(truth, s))
     steps = np.diff(energies)
     assert steps.max() < 1e-6 * truth.load.gravity_moment

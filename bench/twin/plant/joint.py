@@ -15,7 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.twin.interfaces import World
-from bench.twin.plant.joint_step import Command, State, advance, mid_line, natural_frequency, parameters
+from bench.twin.plant.joint_step import (
+    Command,
+    Parameters,
+    State,
+    advance,
+    mid_line,
+    natural_frequency,
+    parameters,
+    prepare,
+)
 from bench.twin.plant.joint_truth import JointTruth
 
 Floats = NDArray[np.float64]
@@ -24,6 +33,7 @@ Floats = NDArray[np.float64]
 PHASE_PER_STEP = 0.5
 _FIGURES = 5
 _SPAN = 20_000  # ticks computed at once
+_KEPT_SPANS = 64
 _TURN = 2.0 * math.pi
 
 
@@ -45,6 +55,7 @@ class Joint:
         self._braked = True
         self._heater = 0.0
         self._parameters = parameters(truth, truth.drive.brake_torque)
+        self._prepared: dict[int, Parameters] = {}
         self._power_listeners: list[Callable[[bool], None]] = []
         self._fault_listeners: list[Callable[[int], None]] = []
         self._at_ns = 0
@@ -187,6 +198,17 @@ class Joint:
     def _renew(self) -> None:
         brake = self.truth.drive.brake_torque if self._braked else 0.0
         self._parameters = parameters(self.truth, brake, self._heater)
+        self._prepared.clear()
+
+    def _steps(self, span_ns: int) -> Parameters:
+        """The integrator's constants for a tick, or the part of one, of ``span_ns``; a loop's come again and again."""
+        prepared = self._prepared.get(span_ns)
+        if prepared is None:
+            if len(self._prepared) >= _KEPT_SPANS:
+                self._prepared.clear()
+            steps = -(-span_ns * self.substeps // self.tick_ns)
+            prepared = self._prepared[span_ns] = prepare(self._parameters, span_ns * 1e-9 / steps, steps)
+        return prepared
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -245,8 +267,7 @@ class Joint:
             self._next_tick += 1
         while self._next_tick <= last:
             count = min(last - self._next_tick + 1, _SPAN)
-            step_s = self.tick_ns * 1e-9 / self.substeps
-            advance(self.state, self._parameters, self._command, step_s, self.substeps, count, self._fresh)
+            advance(self.state, self._steps(self.tick_ns), self._command, count, self._fresh)
             self._next_tick += count
             if count > 100:
                 self._store()
@@ -259,9 +280,7 @@ class Joint:
             self._run_to(self.world.now_ns, [])
 
     def _run_to(self, time_ns: int, out: list[float]) -> None:
-        span_ns = time_ns - self._at_ns
-        steps = -(-span_ns * self.substeps // self.tick_ns)
-        advance(self.state, self._parameters, self._command, span_ns * 1e-9 / steps, steps, 1, out)
+        advance(self.state, self._steps(time_ns - self._at_ns), self._command, 1, out)
         self._at_ns = time_ns
 
 

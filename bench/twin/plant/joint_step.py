@@ -22,7 +22,7 @@ STOP_DAMPING = 100.0
 BRAKE_DAMPING = 100.0
 #: Newton's iteration ends when it moves the speeds [rad/s] by less. Its last correction is applied to the rest to first
 #: order: what is left is of the order of its square.
-TOLERANCE = 3e-5
+TOLERANCE = 1e-4
 MOST_ITERATIONS = 40
 
 
@@ -32,7 +32,7 @@ class State:
 
     ``torque`` is the drive's behind its current loop, as it believes, at the joint; ``estimate`` the speed behind its
     filter; ``rise`` the winding's temperature above the housing's. ``alpha`` and ``beta`` are the last mean
-    accelerations of rotor and link, with those before, and jerks.
+    accelerations of rotor and link, with those before; ``kink`` what their change does to the mean deflection, over h³.
     """
 
     theta: float = 0.0
@@ -50,8 +50,7 @@ class State:
     gear_torque: float = 0.0
     alpha_before: float = 0.0
     beta_before: float = 0.0
-    jerk: float = 0.0
-    link_jerk: float = 0.0
+    kink: float = 0.0
 
 
 @dataclass(slots=True)
@@ -95,8 +94,34 @@ def mid_line(truth: JointTruth, deflection: float) -> float:
     return gear.stiffness_load * d - softer * tanh(d / gear.stiffening_angle)
 
 
-def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int, ticks: int, out: list[float]) -> None:
-    """Advance ``s`` by ``ticks`` times ``steps`` substeps of ``step_s`` under one command.
+def prepare(p: Parameters, step_s: float, steps: int) -> Parameters:
+    """What :func:`advance` needs for ticks of ``steps`` substeps of ``step_s``: made once for many calls."""
+    (
+        jm, jl, coulomb, excess, vs, viscous, sigma0, sigma1, offset, load, ct, t_ref, brake,
+        k_load, k_soft, stiffening, damping, hyst, hyst_angle, gap, gravity, phase, link_damping,
+        scale, ripple, ripple_n, ripple_phase, loop_s, filter_s, stop_low, stop_high, locked,
+        ambient, housing_time, housing_r, winding_time, winding_r, copper, heater,
+    ) = p  # fmt: skip
+    h, tick_s = step_s, step_s * steps
+    left = exp(-h / loop_s)
+    # the share of the present torque in the mean torque of a step, and the way made by the torque's own lag
+    rest = loop_s / h * (1.0 - left)
+    lead = scale / jm * loop_s * (0.5 * h * (1.0 + left) - loop_s * (1.0 - left))
+    return (
+        h, 0.5 * h, h / 3.0, h / 6.0, 2.0 / h, float(steps), h * h / 12.0 / jm, h * h / 12.0 / jl,
+        2.0 * jm / h, 2.0 * jl / h, coulomb * (1.0 + ct * t_ref) + brake, ct * coulomb,
+        excess * (1.0 + ct * t_ref), ct * excess, viscous * (1.0 + ct * t_ref), ct * viscous, 1.0 / vs,
+        sigma0, sigma0 * h, sigma1, sigma1 / (sigma0 * h), offset, load,
+        k_load, k_soft, k_soft * stiffening, 1.0 / stiffening, damping, hyst, hyst / hyst_angle, h / hyst_angle, gap,
+        gravity, phase, link_damping, scale, ripple, ripple_n, ripple_phase, left, rest, lead,
+        1.0 - exp(-h / filter_s), stop_low, stop_high, locked,
+        tick_s * (heater + ambient / housing_time), tick_s / housing_time, housing_r * tick_s / housing_time / steps,
+        copper * housing_r * tick_s / housing_time, tick_s / winding_time, copper * winding_r * tick_s / winding_time,
+    )  # fmt: skip
+
+
+def advance(s: State, prepared: Parameters, command: Command, ticks: int, out: list[float]) -> None:
+    """Advance ``s`` by ``ticks`` ticks, as :func:`prepare` was told they are, under one command.
 
     After each tick five figures are added to ``out``: theta, q, gear torque, drive torque [N.m], housing [degC].
     ``command.position`` moves on with its velocity.
@@ -107,133 +132,130 @@ def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int
         The implicit equations did not converge: parameters beyond reason.
     """
     (
-        jm, jl, coulomb0, excess0, vs, viscous0, sigma0, sigma1, offset, load, ct, t_ref, brake,
-        k_load, k_soft, stiffening, damping, hyst, hyst_angle, gap, gravity, phase, link_damping,
-        scale, ripple, ripple_n, ripple_phase, loop_s, filter_s, stop_low, stop_high, locked,
-        ambient, housing_time, housing_r, winding_time, winding_r, copper, heater,
-    ) = p  # fmt: skip
-    theta, w, q, v, z, y, u = s.theta, s.omega, s.q, s.qd, s.bristle, s.hysteresis, s.torque
+        h, hh, h3, h6, h_inverse2, steps, hh12_jm, hh12_jl,
+        jmh, jlh, coulomb0, coulomb1, excess0, excess1, viscous0, viscous1, vs_inverse,
+        sigma0, sigma0h, sigma1, sigma1_h, offset, load,
+        k_load, k_soft, soft, stiffening_inverse, damping, hyst, hyst_gain, hyst_h, gap,
+        gravity, phase, link_damping, scale, ripple, ripple_n, ripple_phase, left, rest, lead,
+        filtered, stop_low, stop_high, locked,
+        warmed, cooling, friction_heat, copper_heat, winding_cooling, winding_heat,
+    ) = prepared  # fmt: skip
+    theta, w, q, v, y, u = s.theta, s.omega, s.q, s.qd, s.hysteresis, s.torque
+    b = sigma0 * s.bristle  # the bristle's torque
     estimate, housing, rise, alpha, beta = s.estimate, s.housing, s.rise, s.alpha, s.beta
+    earlier_a, earlier_b, kink = s.alpha_before, s.beta_before, s.kink * h * h * h
     ff, kp, kd, target, pace, most = (
         command.feedforward, command.kp, command.kd, command.position, command.velocity, command.maximum
     )  # fmt: skip
-    h, hh = step_s, 0.5 * step_s
-    left = exp(-h / loop_s)
-    follow = 1.0 - loop_s / h * (1.0 - left)  # share of the command in the mean torque of a step
-    lead = scale / jm * loop_s * (hh * (1.0 + left) - loop_s * (1.0 - left))  # way made by the torque's own lag
-    filtered = 1.0 - exp(-h / filter_s)
-    h3, h6, hh12 = h / 3.0, h / 6.0, h * h / 12.0
-    jmh, jlh = 2.0 * jm / h, 2.0 * jl / h
-    soft = k_soft * stiffening
-    inverse_vs, inverse_stiffening = 1.0 / vs, 1.0 / stiffening
-    inverse_hyst_angle, hyst_gain = 1.0 / hyst_angle, hyst / hyst_angle
     servo = kp != 0.0 or kd != 0.0
     uc = most if ff > most else -most if ff < -most else ff
-    mean_u = uc + (u - uc) * (1.0 - follow)
     slope_u = 0.0
-    tau = s.gear_torque
-    da, db, earlier_a, earlier_b = s.jerk * h, s.link_jerk * h, s.alpha_before, s.beta_before
-    tick_s = h * steps
+    substeps = range(int(steps))
     for _ in range(ticks):
-        warm = 1.0 - ct * (housing - t_ref)
-        coulomb, excess, viscous = coulomb0 * warm + brake, excess0 * warm, viscous0 * warm
+        coulomb, excess = coulomb0 - coulomb1 * housing, excess0 - excess1 * housing
+        viscous = viscous0 - viscous1 * housing
         heat = 0.0
-        for _ in range(steps):
+        for _ in substeps:
+            # Speeds at the middle of the step, first guess; ``x0 + h3 (wm - vm)`` is the mean deflection over it.
             wm = w + hh * (alpha + alpha - earlier_a)
             vm = 0.0 if locked else v + hh * (beta + beta - earlier_b)
             r0 = w - v
-            x0 = theta - q + h6 * r0 - 0.5 * hh12 * (da - db)
+            x0 = theta - q + h6 * r0 - kink
             if not servo:
-                mean_u = uc + (u - uc) * (1.0 - follow)
-                x0 += 0.5 * lead * (u - uc)
+                lag = u - uc
+                mean_u = scale * (uc + lag * rest)
+                x0 += 0.5 * lead * lag
             iteration = 0
             while True:
-                # gear: mid-line at the middle of the step, hysteresis in the mean over it
+                # gear: mid-line at the mean deflection, hysteresis in the mean over the step
                 r = wm - vm
                 x = x0 + h3 * r
                 if gap:
                     x = x - gap if x > gap else x + gap if x < -gap else 0.0
-                bend = tanh(x * inverse_stiffening)
+                bend = tanh(x * stiffening_inverse)
                 tau = k_load * x - soft * bend + damping * r
-                stiff = (k_load - k_soft * (1.0 - bend * bend)) if x or not gap else 0.0
-                y1 = y
-                grip = 0.0
+                stiff = k_load - k_soft * (1.0 - bend * bend) if x or not gap else 0.0
                 if hyst:
-                    to = hyst if r > 0.0 else -hyst
-                    n = (r if r > 0.0 else -r) * h * inverse_hyst_angle
-                    if n < 1e-3:
-                        mean = n * (0.5 - n * (1.0 / 6.0 - n / 24.0))
-                        y1 = y + (to - y) * n * (1.0 - n * (0.5 - n / 6.0))
+                    if r > 0.0:
+                        n, to = r * hyst_h, hyst - y
+                        grip = hyst_gain * to / (hyst + hyst * n)
                     else:
-                        decay = exp(-n)
-                        y1 = to + (y - to) * decay
-                        mean = 1.0 - (1.0 - decay) / n
-                    tau += y + (to - y) * mean
-                    grip = hyst_gain * (1.0 - y / to) / (1.0 + n)
-                    tau += grip * h6 * (r0 - r)
-                # friction: bristle in the mean over the step, its end for the damping
-                aw = wm if wm > 0.0 else -wm
-                ratio = aw * inverse_vs
-                ratio *= ratio
-                stribeck = excess * exp(-ratio) if ratio < 40.0 else 0.0
-                g = coulomb + stribeck + load * (tau if tau > 0.0 else -tau)
-                z1 = z
-                if g > 0.0:
-                    n = sigma0 * aw * h / g
-                    sign = 1.0 if wm >= 0.0 else -1.0
-                    zs = sign * g / sigma0
+                        n, to = -r * hyst_h, -hyst - y
+                        grip = -hyst_gain * to / (hyst + hyst * n)
                     if n < 1e-3:
-                        decay = 1.0 - n * (1.0 - n * (0.5 - n / 6.0))
-                        mean = 1.0 - n * (0.5 - n * (1.0 / 6.0 - n / 24.0))
-                        turn = 0.5 - n / 3.0
+                        tau += to * n * (0.5 - n * 0.16666666666666666) + grip * h6 * (r0 - r) + y
+                        dy = to * n * (1.0 - n * (0.5 - n * 0.16666666666666666))
+                    else:
+                        gone = 1.0 - exp(-n)
+                        tau += to * (1.0 - gone / n) + grip * h6 * (r0 - r) + y
+                        dy = to * gone
+                else:
+                    grip = dy = 0.0
+                # friction: the bristle's torque in the mean over the step, its change for the damping
+                aw = wm if wm > 0.0 else -wm
+                ratio = aw * vs_inverse
+                g = coulomb + (load * tau if tau > 0.0 else -load * tau)
+                if ratio < 6.0:
+                    stribeck = excess * exp(-ratio * ratio)
+                    g += stribeck
+                else:
+                    stribeck = 0.0
+                if g > 0.0:
+                    n = sigma0h * aw / g
+                    level = g if wm >= 0.0 else -g
+                    to = b - level
+                    give = -to / level
+                    if n < 1e-3:
+                        decay = 1.0 - n * (1.0 - n * (0.5 - n * 0.16666666666666666))
+                        mean = 1.0 - n * (0.5 - n * 0.16666666666666666)
+                        turn = 0.5 - n * 0.3333333333333333
                     else:
                         decay = exp(-n)
                         mean = (1.0 - decay) / n
-                        turn = (1.0 - decay * (1.0 + n)) / (n * n)
-                    dz = z - zs
-                    z1 = zs + dz * decay
-                    force = sigma0 * (zs + dz * mean) + sigma1 * (z1 - z) / h + viscous * wm + offset
-                    give = -sign * dz * sigma0 / g
-                    force += give * mean * sigma0 * h6 * (w - wm)
-                    drag = viscous + give * (sigma0 * (turn * h - mean * h6) + sigma1 * decay)
-                    give *= decay
+                        turn = (mean - decay) / n
+                    db = to * (decay - 1.0)
+                    hold = give * sigma0
+                    force = level + to * mean + sigma1_h * db + hold * mean * h6 * (w - wm) + viscous * wm + offset
+                    drag = viscous + hold * (turn * h - mean * h6) + give * sigma1 * decay
                     if stribeck:
-                        drag -= (1.0 - mean) * 2.0 * stribeck * aw * inverse_vs * inverse_vs
+                        drag -= (1.0 - mean) * 2.0 * stribeck * ratio * vs_inverse
+                    hold *= decay
                 else:
-                    z1 = give = 0.0
+                    hold, db = 0.0, -b
                     force = viscous * wm + offset
                     drag = viscous
                 if servo:
                     uc = ff + kp * (target + hh * pace - theta - h6 * w - h3 * wm) + kd * (pace - wm)
-                    slope_u = follow * (kp * h3 + kd)
+                    slope_u = scale * (1.0 - rest) * (kp * h3 + kd)
                     if uc > most:
                         uc, slope_u = most, 0.0
                     elif uc < -most:
                         uc, slope_u = -most, 0.0
-                    mean_u = uc + (u - uc) * (1.0 - follow)
-                r1 = jmh * (wm - w) - scale * mean_u + force + tau
+                    lag = u - uc
+                    mean_u = scale * (uc + lag * rest)
+                r1 = jmh * (wm - w) - mean_u + force + tau
                 if ripple:
                     r1 -= ripple * sin(ripple_n * (theta + hh * wm) + ripple_phase)
                 e = h3 * (stiff + grip) + damping
-                a11 = jmh + e + drag + scale * slope_u
                 if locked:
-                    dw, dv = r1 / a11, 0.0
+                    dw, dv = r1 / (jmh + e + drag + slope_u), 0.0
                 else:
+                    a11, a22 = jmh + e + drag + slope_u, jlh + e + link_damping
                     qm = q + hh * vm
                     r2 = jlh * (vm - v) - tau + link_damping * vm
-                    a22 = jlh + e + link_damping
                     if gravity:
                         r2 += gravity * sin(qm - phase)
                     if qm > stop_high or qm < stop_low:
                         r2 += STOP_STIFFNESS * (qm - (stop_high if qm > stop_high else stop_low)) + STOP_DAMPING * vm
                         a22 += STOP_STIFFNESS * hh + STOP_DAMPING
-                    rest = a11 * a22 - e * e
-                    dw, dv = (a22 * r1 + e * r2) / rest, (e * r1 + a11 * r2) / rest
+                    determinant = a11 * a22 - e * e
+                    dw = (a22 * r1 + e * r2) / determinant
+                    dv = (e * r1 + a11 * r2) / determinant
                     vm -= dv
                 wm -= dw
-                iteration += 1
                 if -TOLERANCE < dw < TOLERANCE and -TOLERANCE < dv < TOLERANCE:
                     break
+                iteration += 1
                 if iteration > 8:  # about a kink: do not jump across it for ever
                     wm += 0.5 * dw
                     vm += 0.5 * dv
@@ -245,38 +267,44 @@ def advance(s: State, p: Parameters, command: Command, step_s: float, steps: int
                             where="twin plant",
                             remedy="look for parameters beyond reason in the twin profile",
                         )
-            earlier_a, earlier_b = alpha, beta
-            alpha, beta = 2.0 * (wm - w) / h, 2.0 * (vm - v) / h
-            z1 -= give * h * dw  # the last correction, to first order, instead of another evaluation
-            y1 -= grip * h * (dw - dv)
+            # The last correction goes to bristle and hysteresis to first order, instead of another evaluation.
+            db -= hold * h * dw
+            dy -= grip * h * (dw - dv)
+            ahead = wm - w
             r = wm - vm
-            change = stiff * h * r + (y1 - y) + 2.0 * damping * (r - r0)
-            da = -(change + sigma0 * (z1 - z) + 2.0 * viscous * (wm - w)) / jm
-            db = 0.0 if locked else change / jl
-            more = lead * (u - uc) - hh12 * da
+            change = stiff * h * r + dy + 2.0 * damping * (r - r0)
+            earlier_a, earlier_b = alpha, beta
+            alpha = ahead * h_inverse2
+            # Hermite's term: h²/12 times the change of acceleration over the step, of rotor and of link
+            bow = hh12_jm * (change + db + 2.0 * viscous * ahead)
+            more = lead * lag + bow
             theta += h * wm + more
-            q += h * vm - hh12 * db
-            w = wm + wm - w
-            v = vm + vm - v
-            z = z1 + give * more
-            y = y1 + grip * (more + hh12 * db)
-            u = uc + (u - uc) * left
+            if locked:
+                kink = -0.5 * bow
+            else:
+                beta = (vm - v) * h_inverse2
+                sag = hh12_jl * change
+                kink = -0.5 * (bow + sag)
+                q += h * vm - sag
+                v = vm + vm - v
+                y += grip * sag
+            w = wm + ahead
+            b += db + hold * more
+            y += dy + grip * more
+            u = uc + lag * left
             target += h * pace
             estimate += (wm - estimate) * filtered
             heat += force * wm
-        made = heat / steps
-        burnt = copper * u * u
-        warmth = housing_r * (burnt + (made if made > 0.0 else 0.0))
-        housing += tick_s * (heater + (warmth + ambient - housing) / housing_time)
-        rise += tick_s * (winding_r * burnt - rise) / winding_time
+        housing += warmed - cooling * housing + copper_heat * u * u + (friction_heat * heat if heat > 0.0 else 0.0)
+        rise += winding_heat * u * u - winding_cooling * rise
         x = theta - q
         if gap:
             x = x - gap if x > gap else x + gap if x < -gap else 0.0
-        tau = k_load * x - soft * tanh(x * inverse_stiffening) + y + damping * (w - v)
+        tau = k_load * x - soft * tanh(x * stiffening_inverse) + y + damping * (w - v)
         out += (theta, q, tau, u, housing)
-    s.theta, s.omega, s.q, s.qd, s.bristle, s.hysteresis, s.torque = theta, w, q, v, z, y, u
-    s.jerk, s.link_jerk, s.alpha_before, s.beta_before = da / h, db / h, earlier_a, earlier_b
+    s.theta, s.omega, s.q, s.qd, s.bristle, s.hysteresis, s.torque = theta, w, q, v, b / sigma0, y, u
     s.estimate, s.housing, s.rise, s.alpha, s.beta, s.gear_torque = estimate, housing, rise, alpha, beta, tau
+    s.alpha_before, s.beta_before, s.kink = earlier_a, earlier_b, kink / (h * h * h)
     command.position = target
 
 
