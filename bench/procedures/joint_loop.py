@@ -33,7 +33,7 @@ from bench.clock import wait_for_tick
 from bench.errors import SafetyAbort
 from bench.instruments.protocols import DriveState
 from bench.procedures.joint_recording import NONE, JointChannels, Samples, group_specs
-from bench.safety.joint_watch import JointWatch
+from bench.safety.joint_watch import JointWatch, passed_on
 from bench.station import JointStation
 
 __all__ = ["Command", "Controller", "JointRecording", "LoopView", "Tick", "group_specs"]
@@ -176,6 +176,7 @@ class JointRecording:
         )
         self._station = station
         self._drive = station.drive
+        self._motor_inertia = rig.joint.motor_inertia.to("kg.m2")
         self._planned_s = planned_s
         self._progress = progress
         self._period_ns = round(1e9 / self.rate_hz)
@@ -416,10 +417,11 @@ class JointRecording:
         inside = (rows[:, 0] >= samples.time_s[0]) & (rows[:, 0] <= samples.time_s[-1])
         rows = rows[inside]
         ratio = self.gear_ratio
+        velocity = rows[:, 3] / ratio
         self.watch.feed(
             rows[:, 1] / ratio,
-            rows[:, 3] / ratio,
-            rows[:, 5] * ratio,
+            velocity,
+            passed_on(rows[:, 5] * ratio, velocity, rows[:, 0], self._motor_inertia),
             np.interp(rows[:, 0], samples.time_s, samples.joint_angle_rad),
             np.interp(rows[:, 0], samples.time_s, samples.joint_torque_nm),
         )

@@ -8,7 +8,7 @@ reason                 the motor turned, and
 ``encoder_stuck``      the joint encoder did not
 ``encoder_direction``  the joint encoder counted the other way
 ``gear_ratio``         the joint encoder turned by another ratio than the profile's
-``transducer_sign``    the transducer's torque went down where the drive's torque went up, friction set apart
+``transducer_sign``    the transducer's torque went down where the drive's went up, friction and inertia apart
 =====================  ================================================================================================
 
 The judgements are pure functions of accumulated sums; :class:`JointWatch` accumulates and raises.
@@ -149,6 +149,25 @@ class TorqueSums:
         return float(whole[0]), gained / spread if spread > 0 else 0.0
 
 
+def passed_on(drive_nm: Floats, velocity_rad_s: Floats, time_s: Floats, motor_inertia: float) -> Floats:
+    """Return the drive's torque (n,) less what turns the motor itself [N.m].
+
+    Below the frequency at which a hanging arm swings freely the transducer sees its weight, above it its inertia, with
+    the other sign. With the motor's inertia on top the drive's torque changes sign at a lower frequency: between the
+    two, a sound transducer would seem inverted.
+
+    Parameters
+    ----------
+    drive_nm, velocity_rad_s, time_s : (n,) float64
+        Seen at the joint; times need not be even.
+    motor_inertia : float
+        Nominal, seen at the joint [kg.m2].
+    """
+    if len(drive_nm) < 2:
+        return drive_nm
+    return np.asarray(drive_nm - motor_inertia * np.gradient(velocity_rad_s, time_s))
+
+
 def torque_error(sums: TorqueSums, rated_torque_nm: float) -> SafetyAbort | None:
     """Return what is wrong with the transducer's sign; None when nothing is, or it cannot be told yet."""
     if sums.count < 8 or sums.range_nm < LEAST_TORQUE_SHARE * rated_torque_nm:
@@ -198,6 +217,8 @@ class JointWatch:
         transducer_nm: Floats,
     ) -> None:
         """Take the next block in, five arrays (n,) at the same times, seen at the joint; raise what it shows.
+
+        ``drive_nm`` is what the drive passes on, see :func:`passed_on`.
 
         The sums begin anew after each judgement, so that something that breaks late in a run is seen as soon as
         something that was wrong from the start.

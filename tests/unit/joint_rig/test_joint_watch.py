@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from bench.errors import SafetyAbort
-from bench.safety.joint_watch import LEAST_EXPLAINED, AngleSums, JointWatch, TorqueSums, angle_error, torque_error
+from bench.safety.joint_watch import (
+    LEAST_EXPLAINED,
+    AngleSums,
+    JointWatch,
+    TorqueSums,
+    angle_error,
+    passed_on,
+    torque_error,
+)
 
 RATE = 500.0
 TIME = np.arange(0.0, 4.0, 1 / RATE)
@@ -72,6 +80,21 @@ def test_friction_on_the_motors_side_does_not_hide_the_sign() -> None:
     assert explained > LEAST_EXPLAINED
     assert torque_error(torques(LINK), 10.0) is None
     assert reason(torque_error(torques(-LINK + 0.3), 10.0)) == "transducer_sign"
+
+
+def test_the_motors_own_inertia_does_not_invert_the_transducer() -> None:
+    # 2.15 rad/s: the link alone still hangs by its weight there, link and motor together already swing by inertia
+    turn = 2.15
+    motor = 0.4 * np.sin(turn * TIME)
+    speed = 0.4 * turn * np.cos(turn * TIME)
+    acceleration = -(turn**2) * motor
+    link = 0.4 * acceleration + 2.5 * np.sin(motor)
+    drive = link + 1.5 * np.tanh(speed / 0.005) + 0.8 * speed + 0.2 * acceleration
+    assert reason(torque_error(torques(link, drive, speed), 10.0)) == "transducer_sign", "as the drive tells it"
+    net = passed_on(drive, speed, TIME, 0.2)
+    assert torque_error(torques(link, net, speed), 10.0) is None
+    assert reason(torque_error(torques(-link, net, speed), 10.0)) == "transducer_sign"
+    assert passed_on(drive[:1], speed[:1], TIME[:1], 0.2) == drive[:1]
 
 
 def test_a_locked_output_shows_the_sign_too() -> None:
