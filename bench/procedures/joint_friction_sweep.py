@@ -160,7 +160,7 @@ def warm_up_legs(speed: float, amplitude: float, time_s: float, acceleration: fl
     turn = ramp_time(2.0 * speed, acceleration)
     # A turn goes on by speed * turn / pi before it comes back.
     hold = 2.0 * max(amplitude - speed * turn / math.pi, 0.0) / speed
-    count = max(2, round(time_s / (hold + turn)))
+    count = max(2, round(time_s / (hold + turn)) + 1)  # the first and the last are half ones
     legs = [(speed if k % 2 == 0 else -speed, hold) for k in range(count)]
     up = ramp_time(speed, acceleration)
     legs[0] = (speed, max(0.5 * hold - 0.5 * up, 0.0))

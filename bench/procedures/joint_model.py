@@ -25,7 +25,6 @@ class FrictionNumbers:
     temperature_coefficient: float
     reference_temperature: float
     bristle_stiffness: float | None
-    bristle_damping: float
     speed_min: float
     speed_max: float
     load_max: float
@@ -94,11 +93,12 @@ def model_of(rig: JointRig, specimen: SpecimenProfile, feedforward: FeedForwardP
             moment = dynamics.gravity_moment.to("N.m")
             phase = dynamics.gravity_phase.to("rad")
     return JointModel(
-        motor, link, moment, phase, feedforward.drive.torque_scale, _friction(feedforward), feedforward.name
+        motor, link, moment, phase, feedforward.drive.torque_scale, friction_numbers(feedforward), feedforward.name
     )
 
 
-def _friction(feedforward: FeedForwardProfile) -> FrictionNumbers:
+def friction_numbers(feedforward: FeedForwardProfile) -> FrictionNumbers:
+    """Return a feed-forward file's friction and its range as plain numbers."""
     f, valid = feedforward.friction, feedforward.validity
     return FrictionNumbers(
         coulomb=f.coulomb.to("N.m"),
@@ -110,7 +110,6 @@ def _friction(feedforward: FeedForwardProfile) -> FrictionNumbers:
         temperature_coefficient=f.temperature_coefficient.to("1/K"),
         reference_temperature=f.reference_temperature.to("degC"),
         bristle_stiffness=None if f.bristle_stiffness is None else f.bristle_stiffness.to("N.m/rad"),
-        bristle_damping=0.0 if f.bristle_damping is None else f.bristle_damping.to("N.m.s/rad"),
         speed_min=valid.speed_min.to("rad/s"),
         speed_max=valid.speed_max.to("rad/s"),
         load_max=valid.load_max.to("N.m"),
@@ -120,32 +119,47 @@ def _friction(feedforward: FeedForwardProfile) -> FrictionNumbers:
 
 
 class FrictionLaw:
-    """Friction torque to be added to a command; held at the edge of the identified range outside of it.
-
-    What was left is kept in ``outside`` (quantity → a sentence), for the archive.
-    """
+    """Friction torque to be added to a command; held at the edge of the identified range outside of it."""
 
     def __init__(self, numbers: FrictionNumbers) -> None:
         self.numbers = numbers
-        self.outside: dict[str, str] = {}
         #: The sign is blended over this speed [rad/s]; below ``speed_min`` nothing was identified anyway.
         self.blend_rad_s = max(0.5 * numbers.speed_min, 1e-4)
         self._bristle = 0.0
         self._last_rad: float | None = None
+        self._furthest = {"speed": numbers.speed_max, "load": numbers.load_max}
+        self._coldest, self._hottest = numbers.temperature_min, numbers.temperature_max
+
+    @property
+    def outside(self) -> dict[str, str]:
+        """Quantities that left the range, each with a sentence for the archive that tells how far."""
+        n = self.numbers
+        found = {}
+        for quantity, unit, edge in (("speed", "rad/s", n.speed_max), ("load", "N.m", n.load_max)):
+            if self._furthest[quantity] > edge:
+                found[quantity] = f"{self._furthest[quantity]:.3g} {unit}, identified up to {edge:g} {unit}"
+        if self._coldest < n.temperature_min or self._hottest > n.temperature_max:
+            known = f"identified from {n.temperature_min:.1f} to {n.temperature_max:.1f} degC"
+            worst = self._coldest if self._coldest < n.temperature_min else self._hottest
+            found["temperature"] = f"{worst:.1f} degC, {known}"
+        return {
+            quantity: f"the {quantity} left the feed-forward's range: {text}; held at the edge"
+            for quantity, text in found.items()
+        }
 
     def level(self, velocity: float, load: float, temperature: float) -> tuple[float, float, float]:
         """Return LuGre's g [N.m], the temperature's factor on friction [1], and the speed inside the range [rad/s]."""
-        n = self.numbers
-        speed = min(abs(velocity), n.speed_max)
-        if speed < abs(velocity):
-            self._left("speed", f"{abs(velocity):.3g} rad/s, identified up to {n.speed_max:g} rad/s")
-        carried = min(abs(load), n.load_max)
-        if carried < abs(load):
-            self._left("load", f"{abs(load):.3g} N.m, identified up to {n.load_max:g} N.m")
-        warm = min(max(temperature, n.temperature_min), n.temperature_max)
-        if warm != temperature:
-            known = f"identified from {n.temperature_min:.1f} to {n.temperature_max:.1f} degC"
-            self._left("temperature", f"{temperature:.1f} degC, {known}")
+        n, furthest = self.numbers, self._furthest
+        speed, carried, warm = abs(velocity), abs(load), temperature
+        if speed > n.speed_max:
+            furthest["speed"] = max(furthest["speed"], speed)
+            speed = n.speed_max
+        if carried > n.load_max:
+            furthest["load"] = max(furthest["load"], carried)
+            carried = n.load_max
+        if not n.temperature_min <= warm <= n.temperature_max:
+            self._coldest, self._hottest = min(self._coldest, warm), max(self._hottest, warm)
+            warm = min(max(warm, n.temperature_min), n.temperature_max)
         warmth = max(0.0, 1.0 - n.temperature_coefficient * (warm - n.reference_temperature))
         ratio = max(speed, n.speed_min) / n.stribeck_velocity
         dry = n.coulomb + (n.stribeck_excess * math.exp(-ratio * ratio) if ratio < 6.0 else 0.0)
@@ -169,6 +183,8 @@ class FrictionLaw:
 
         The deflection follows the encoder's increments, not the noisy speed:
         ``z -> z_s + (z - z_s) exp(-sigma0 |dx| / g)`` with ``z_s = sign(dx) g / sigma0``.
+        The bristle's own damping is left out: it needs the rate of what is known too late, and the bristle's lag in the
+        loop damps already.
         ``lead_s`` is how old the measurement will be when the torque acts: the bristle is moved on by that much.
         """
         sigma0 = self.numbers.bristle_stiffness
@@ -182,10 +198,6 @@ class FrictionLaw:
         self._bristle = _moved(self._bristle, travel, sigma0, g)
         ahead = _moved(self._bristle, velocity * lead_s, sigma0, g)
         return sigma0 * ahead + self.numbers.viscous * warmth * speed + self.numbers.offset
-
-    def _left(self, quantity: str, text: str) -> None:
-        if quantity not in self.outside:
-            self.outside[quantity] = f"the {quantity} left the feed-forward's range: {text}; held at the edge"
 
 
 def _moved(deflection: float, travel: float, stiffness: float, level: float) -> float:

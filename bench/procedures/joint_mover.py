@@ -14,6 +14,8 @@ from bench.procedures.joint_plan import Control
 
 #: A drive this close below its limit is not started with [K]: the run would end it.
 TEMPERATURE_MARGIN_K = 5.0
+#: Highest acceleration of a gentle move [rad/s2]: 0.1 rad takes half a second.
+GENTLE_ACCELERATION = 2.0
 #: A loop may be this much late at the end of a motion [s].
 LATE_S = 0.5
 
@@ -83,11 +85,12 @@ class Mover:
         self.tell()
         return Done(controller.start_s, controller.start_s + motion.duration_s, view)
 
-    def move(self, goal_rad: float, text: str, *, compensated: bool = False, output: Output | None = None) -> Done:
-        """Move to ``goal_rad`` from rest to rest."""
+    def move(self, goal_rad: float, text: str, *, gentle: Output | None = None) -> Done:
+        """Move to ``goal_rad`` from rest to rest; ``gentle`` with no more than its torque, at a low acceleration."""
         control = self.control
-        motion = rest_to_rest(self.desired_rad, goal_rad, speed=control.travel_speed, acceleration=control.acceleration)
-        return self.follow(motion, text, compensated=compensated, output=output)
+        acceleration = min(control.acceleration, GENTLE_ACCELERATION) if gentle else control.acceleration
+        motion = rest_to_rest(self.desired_rad, goal_rad, speed=control.travel_speed, acceleration=acceleration)
+        return self.follow(motion, text, output=gentle)
 
     def hold(self, seconds: float, text: str) -> Done:
         """Hold the joint where it is wanted."""

@@ -12,10 +12,8 @@ import math
 from bench.errors import SafetyAbort
 from bench.procedures.joint_control import Output
 from bench.procedures.joint_motion import TorqueWave
-from bench.procedures.joint_mover import Mover, moved_away
+from bench.procedures.joint_mover import GENTLE_ACCELERATION, Mover, moved_away
 
-#: The check moves at this share of the acceleration of the procedure, but at ``LEAST_ACCELERATION`` [rad/s2] or more.
-LEAST_ACCELERATION = 1.0
 #: The motor has to come this close to where the check sent it, as a share of the way.
 ARRIVED_SHARE = 0.3
 #: With the output locked: torque of the check as a share of the rated one, its time [s], and how far the motor may turn
@@ -36,13 +34,13 @@ def check_moving(mover: Mover) -> None:
         ``"joint_blocked"`` when the motor does not arrive, or what the recording's watch finds.
     """
     control = mover.control
-    inertia_nm = control.model.inertia * control.acceleration
+    inertia_nm = control.model.inertia * min(control.acceleration, GENTLE_ACCELERATION)
     needed = control.friction_nm + inertia_nm + control.model.gravity_moment
     gentle = Output(control.model, min(control.torque_limit_nm, 1.5 * needed))
     start = mover.desired_rad
     for goal in (start + control.check_angle_rad, start - control.check_angle_rad, start):
         way = abs(goal - mover.desired_rad)
-        done = mover.move(goal, "checking the wiring", output=gentle)
+        done = mover.move(goal, "checking the wiring", gentle=gentle)
         reached = float(done.view.motor_angle_rad[-1])
         if not abs(goal - reached) <= ARRIVED_SHARE * way:
             raise SafetyAbort(
