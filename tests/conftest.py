@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,3 +48,48 @@ def open_rig(repository: Path) -> Callable[..., Any]:
         )
 
     return open_rig
+
+
+@pytest.fixture(scope="session")
+def simulated_joint() -> Any:
+    """The module ``simulated_joint.py`` beside this file: archives of a joint that is known exactly."""
+    name = "simulated_joint"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+@pytest.fixture
+def judged_joint(simulated_joint: Any, repository: Path, tmp_path: Path) -> Callable[..., Any]:
+    """``judged_joint(kind, recording, criteria=(), **options)``: archive it, judge it, return the verdict.
+
+    ``criteria`` are single words of the criteria to change, (old, new).
+    """
+    from bench.acceptance import judge_run
+    from bench.profile import parse_profile
+
+    named = {
+        "tracking": ("low_speed_tracking", "friction_compensation"),
+        "step": ("impedance_step", "impedance_step"),
+        "excitation": ("fourier_excitation", "joint_identification"),
+    }
+
+    def judged_joint(kind: str, recording: Any, criteria: tuple[tuple[str, str], ...] = (), **options: Any) -> Any:
+        procedure, judged_by = named[kind]
+        if kind == "step":
+            options.setdefault("specimen", "balanced_arm")
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        path = simulated_joint.archive(folder, repository / "profiles", procedure, recording, **options)
+        text = (repository / "profiles/acceptance" / f"{judged_by}.toml").read_text(encoding="utf-8")
+        for old, new in criteria:
+            assert old in text, f"{old} is not in the criteria"
+            text = text.replace(old, new)
+        profile, problems = parse_profile(text, Path("criteria.toml"))
+        assert not problems, problems
+        return judge_run(path, profile)
+
+    return judged_joint

@@ -80,7 +80,7 @@ def explain_margin(budget: Mapping[str, Any]) -> str:
     largest = max(components, key=lambda component: component["standard_uncertainty"])
     share = (largest["standard_uncertainty"] / budget["combined"]) ** 2
     remedy = (
-        "press more replicates"
+        "record more replicates, or for longer"
         if largest["evaluation"] == "A"
         else {
             "contact point": "record a quieter approach or take another contact estimator",

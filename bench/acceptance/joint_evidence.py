@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.acceptance.joint_facts import JointFacts
-from bench.archive import Phase, Run
+from bench.archive import Channel, Phase, Run
 from bench.errors import ArchiveError, Refused
 from bench.identify.filtering import LowPass
 from bench.profile import JointAnalysisProfile
@@ -88,16 +88,33 @@ class JointEvidence:
         self.facts = JointFacts(run)
         #: What metrics made and others need too, by name.
         self.kept: dict[str, object] = {}
+        self._channels: dict[str, Channel] = {}
         self._stretches: dict[str, tuple[Stretch, ...]] = {}
 
     @property
     def where(self) -> str:
         return str(self.run.path)
 
+    def channel(self, name: str, unit: str, kind: str) -> Channel:
+        """A channel of the run; each is read once."""
+        if name not in self._channels:
+            self._channels[name] = self.run.get(name, unit=unit, kind=kind)
+        return self._channels[name]
+
+    @property
+    def torque(self) -> Channel:
+        """The torque transducer's [N.m]."""
+        return self.channel("joint_torque", "N.m", "torque")
+
+    @property
+    def angle(self) -> Channel:
+        """The joint encoder's [rad]."""
+        return self.channel("joint_angle", "rad", "angle")
+
     @cached_property
     def rate_hz(self) -> float:
         """Sample rate of the DAQ [Hz]."""
-        rate = self.run.channel("joint_torque").rate_hz
+        rate = self.torque.rate_hz
         if rate is None:
             raise ArchiveError(
                 "the torque has no sample rate", where=self.where, remedy="Record it with the hardware clock"
@@ -121,7 +138,7 @@ class JointEvidence:
 
         The row is somewhere in its transaction (rectangular over ± half of it).
         """
-        half = self.run.get("time_half_width", unit="s", kind="time").values
+        half = self.channel("time_half_width", "s", "time").values
         if not len(half) or not np.isfinite(half).all():
             raise ArchiveError(
                 "the time of the drive's rows is not known", where=f"{self.where}: time_half_width",
@@ -131,19 +148,18 @@ class JointEvidence:
 
     def before(self, stretch: Stretch, seconds: float) -> Floats:
         """Joint angle [rad] over the time before a stretch."""
-        angle = self.run.get("joint_angle", unit="rad", kind="angle")
+        angle = self.angle
         stop = int(np.searchsorted(angle.time_s, stretch.time_s[0]))
         start = int(np.searchsorted(angle.time_s, stretch.time_s[0] - seconds))
         return angle.values[start:stop]
 
     def drive(self, name: str) -> Floats:
         """A channel of the drive, one value a row (n,), as archived."""
-        unit, kind = DRIVE[name]
-        return self.run.get(name, unit=unit, kind=kind).values
+        return self.channel(name, *DRIVE[name]).values
 
     @cached_property
     def drive_time_s(self) -> Floats:
-        return self.run.channel("motor_angle").time_s
+        return self.channel("motor_angle", *DRIVE["motor_angle"]).time_s
 
     def stretches(self, name: str) -> tuple[Stretch, ...]:
         """All phases of a name.
@@ -169,8 +185,7 @@ class JointEvidence:
         return self._stretches[name]
 
     def _stretch(self, phase: Phase) -> Stretch:
-        torque = self.run.get("joint_torque", unit="N.m", kind="torque")
-        angle = self.run.get("joint_angle", unit="rad", kind="angle")
+        torque, angle = self.torque, self.angle
         part = _within(torque.time_s, phase)
         time = torque.time_s[part]
         rows = _within(self.drive_time_s, phase)

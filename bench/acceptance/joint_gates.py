@@ -10,7 +10,7 @@ from datetime import datetime
 
 import numpy as np
 
-from bench.acceptance.joint_evidence import Floats, JointEvidence, Stretch
+from bench.acceptance.joint_evidence import LONGEST_HOLE_TICKS, Floats, JointEvidence, Stretch
 from bench.errors import BenchError, CalibrationError, Refused
 from bench.models.friction import Friction
 from bench.profile import FeedForwardProfile, JointCriteria
@@ -23,7 +23,7 @@ SATURATED = 0.995
 #: Motor and joint angle must agree in their motion within this share …
 ANGLES_AGREE = 0.05
 #: … where the joint moved at least so far [rad].
-LEAST_MOTION_RAD = 0.05
+LEAST_MOTION_RAD = 0.03
 #: Archived torque and archived voltage must tell the same within this share of the rated torque.
 CONVERSION_SHARE = 0.001
 #: The transducer's zero may move by this share of the rated torque during a run.
@@ -46,8 +46,8 @@ def why_not(evidence: JointEvidence, criteria: JointCriteria) -> str:
     checks: tuple[Callable[[], str], ...] = (
         lambda: _names(evidence, criteria),
         lambda: _missed(evidence),
-        lambda: _conversion(evidence),
         lambda: _saturated(evidence),
+        lambda: _conversion(evidence),
         lambda: _encoders(evidence),
         lambda: _drifted(evidence),
         lambda: _aligned(evidence),
@@ -82,7 +82,7 @@ def _names(evidence: JointEvidence, criteria: JointCriteria) -> str:
 
 
 def _missed(evidence: JointEvidence) -> str:
-    missed = float(np.sum(_exact(evidence, "missed_ticks", "count")))
+    missed = float(np.sum(_exact(evidence, "missed_ticks", "count", "count")))
     ticks = len(evidence.drive_time_s)
     if missed > MISSED_SHARE * (ticks + missed):
         return (
@@ -92,23 +92,28 @@ def _missed(evidence: JointEvidence) -> str:
     return ""
 
 
-def _exact(evidence: JointEvidence, name: str, kind: str) -> Floats:
-    """Values of a channel, none of which may be missing."""
-    values = evidence.run.get(name, kind=kind).values
-    if not np.isfinite(values).all():
-        raise Refused(f"values of {name} are missing or not finite", reason="not_finite", where=evidence.where)
+def _exact(evidence: JointEvidence, name: str, unit: str, kind: str) -> Floats:
+    """Values of a channel, none of which may be missing, in the whole run."""
+    values = evidence.channel(name, unit, kind).values
+    bad = int(np.count_nonzero(~np.isfinite(values)))
+    if bad:
+        raise Refused(
+            f"{bad} values of {name} are missing or not finite",
+            reason="not_finite",
+            where=evidence.where,
+            remedy="Record the run again",
+        )
     return values
 
 
 def _conversion(evidence: JointEvidence) -> str:
     """The archived torque is the archived voltage times the sensitivity of the archived rig, but for the zero."""
     transducer = evidence.facts.rig.torque_transducer
-    volts = evidence.run.get("transducer_voltage", unit="V", kind="voltage").values
-    torque = evidence.run.get("joint_torque", unit="N.m", kind="torque").values
+    volts = _exact(evidence, "transducer_voltage", "V", "voltage")
+    torque = _exact(evidence, "joint_torque", "N.m", "torque")
     if len(volts) != len(torque):
         return f"{len(volts)} voltages of the transducer and {len(torque)} torques: they are not one record"
     zero = torque - transducer.sign * transducer.sensitivity.to("N.m/V") * volts
-    zero = zero[np.isfinite(zero)]
     spread = float(np.ptp(zero)) if len(zero) else 0.0
     if spread > CONVERSION_SHARE * evidence.facts.rated_torque:
         return (
@@ -120,12 +125,12 @@ def _conversion(evidence: JointEvidence) -> str:
 
 def _saturated(evidence: JointEvidence) -> str:
     rig = evidence.facts.rig
-    volts = np.abs(evidence.run.get("transducer_voltage", unit="V", kind="voltage").values)
-    torque = np.abs(evidence.run.get("joint_torque", unit="N.m", kind="torque").values)
+    volts = np.abs(_exact(evidence, "transducer_voltage", "V", "voltage"))
+    torque = np.abs(_exact(evidence, "joint_torque", "N.m", "torque"))
     reach, capacity = rig.torque_transducer.voltage_range.to("V"), rig.torque_transducer.capacity.to("N.m")
-    if np.nanmax(volts) >= SATURATED * reach or np.nanmax(torque) >= SATURATED * capacity:
+    if volts.max() >= SATURATED * reach or torque.max() >= SATURATED * capacity:
         return (
-            f"the torque transducer reached the end of its range ({np.nanmax(torque):.3g} N.m, capacity "
+            f"the torque transducer reached the end of its range ({torque.max():.3g} N.m, capacity "
             f"{capacity:g} N.m): what lies beyond was not seen. Take less torque or a larger transducer"
         )
     command = np.abs(evidence.drive("command_torque"))
@@ -158,11 +163,18 @@ def _encoders(evidence: JointEvidence) -> str:
 
 
 def _joint_angle(evidence: JointEvidence) -> tuple[Floats, Floats]:
-    """Joint angle at some thousand instants of the run: enough to compare, whatever its length."""
-    angle = evidence.run.get("joint_angle", unit="rad", kind="angle")
-    inside = (angle.time_s >= evidence.drive_time_s[0]) & (angle.time_s <= evidence.drive_time_s[-1])
-    step = max(1, int(np.count_nonzero(inside)) // 5000)
-    return angle.time_s[inside][::step], angle.values[inside][::step]
+    """Joint angle at some thousand instants of the run, where the drive has rows on both sides.
+
+    Enough to compare, whatever the run's length.
+    """
+    _exact(evidence, "joint_angle", "rad", "angle")
+    angle, rows = evidence.angle, evidence.drive_time_s
+    taken = slice(None, None, max(1, len(angle.values) // 5000))
+    time = angle.time_s[taken]
+    following = np.searchsorted(rows, time)
+    between = np.diff(rows, prepend=-np.inf, append=np.inf)[following]
+    near = between <= LONGEST_HOLE_TICKS * evidence.period_s
+    return time[near], angle.values[taken][near]
 
 
 def _aligned(evidence: JointEvidence) -> str:
@@ -181,7 +193,7 @@ def _drifted(evidence: JointEvidence) -> str:
 
 def zero_drift(evidence: JointEvidence) -> float:
     """Return by how much the transducer's zero moved between the first and the last tare [N.m]; zero with one tare."""
-    tare = evidence.run.get("tare_transducer_voltage", unit="V", kind="voltage")
+    tare = evidence.channel("tare_transducer_voltage", "V", "voltage")
     breaks = np.flatnonzero(np.diff(tare.time_s) > 1.0) + 1
     parts = [part for part in np.split(tare.values, breaks) if len(part)]
     if not parts or not np.isfinite(tare.values).all():
@@ -222,7 +234,7 @@ def check_stretch(evidence: JointEvidence, stretch: Stretch, *, compensated: boo
     if compensated is False and fed > 0.0:
         raise _not(stretch, f"friction was compensated (by up to {fed:.3g} N.m) where it must not be", "uncompensated")
     file = evidence.facts.feedforward
-    if compensated is None and fed == 0.0:
+    if compensated is not True and fed == 0.0:
         return
     if file is None:
         raise _not(

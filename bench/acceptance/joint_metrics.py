@@ -41,8 +41,8 @@ def residual_torque(evidence: JointEvidence, criterion: JointCriterion) -> Value
     """
     stretches = tracked(evidence, criterion)
     errors = [in_band(evidence, s, s.wanted - s.torque) for s in stretches]
-    drift = _common_drift(stretches, errors)
-    check_drift(drift, evidence, "between the first and the last replicate")
+    drift = _common_drift(evidence, stretches, errors)
+    check_drift(drift, evidence, "since its tare, at the rate seen between replicates")
     found = []
     for stretch, error in zip(stretches, errors, strict=True):
         check_range(evidence, stretch)
@@ -56,19 +56,26 @@ def residual_torque(evidence: JointEvidence, criterion: JointCriterion) -> Value
             ALIGNMENT: evidence.row_uncertainty_s * float(np.sqrt(np.mean(slope**2))),
         }
         found.append((stretch, Measured(_largest(error), measured=_largest(error), budget=budget)))
-    return with_scatter(found)
+    return with_scatter(found, signed=False)
 
 
-def _common_drift(stretches: Sequence[Stretch], errors: Sequence[Floats]) -> float:
-    """How far the errors of both directions moved the same way from their first replicates to their last [N.m].
+def _common_drift(evidence: JointEvidence, stretches: Sequence[Stretch], errors: Sequence[Floats]) -> float:
+    """How far the transducer's zero moved from the tare to the last stretch [N.m], at the rate seen between replicates.
 
-    Friction that changes moves them apart or together; a zero that drifts moves both alike.
+    Errors of both directions that move the same way from their first replicates to their last are a zero that drifts;
+    friction that changes moves them apart or together.
     """
-    moved = []
+    moved, last = [], max(stretch.phase.end_s for stretch in stretches)
     for direction in (1, -1):
-        means = [float(e.mean()) for e, s in zip(errors, stretches, strict=True) if s.direction == direction]
-        moved.append(means[-1] - means[0])
-    return 0.5 * (moved[0] + moved[1])
+        same = [
+            (s.phase.start_s, float(e.mean()))
+            for s, e in zip(stretches, errors, strict=True)
+            if s.direction == direction
+        ]
+        (start, first), (end, final) = min(same), max(same)
+        moved.append((final - first) / (end - start) if end > start else 0.0)
+    tared = float(evidence.channel("tare_transducer_voltage", "V", "voltage").time_s[0])
+    return 0.5 * (moved[0] + moved[1]) * (last - tared)
 
 
 def feedback_torque(evidence: JointEvidence, criterion: JointCriterion) -> Values:
@@ -78,7 +85,7 @@ def feedback_torque(evidence: JointEvidence, criterion: JointCriterion) -> Value
     for stretch in tracked(evidence, criterion):
         value = _largest(in_band(evidence, stretch, stretch.feedback))
         found.append((stretch, Measured(value, measured=value, budget={"torque constant": share * abs(value)})))
-    return with_scatter(found)
+    return with_scatter(found, signed=False)
 
 
 def tip_force(evidence: JointEvidence, criterion: JointCriterion) -> Values:

@@ -17,8 +17,10 @@ from bench.errors import Refused
 Values = list[tuple[int, float, Measured]]
 
 
-def with_scatter(found: Sequence[tuple[Stretch, Measured]]) -> Values:
+def with_scatter(found: Sequence[tuple[Stretch, Measured]], *, signed: bool = True) -> Values:
     """Add to each budget how far replicates of one direction scatter, pooled over directions.
+
+    ``signed`` False where the sign says nothing, as of the largest deviation either way.
 
     Raises
     ------
@@ -27,7 +29,7 @@ def with_scatter(found: Sequence[tuple[Stretch, Measured]]) -> Values:
     """
     groups: dict[int, list[float]] = defaultdict(list)
     for stretch, one in found:
-        groups[stretch.direction].append(one.value)
+        groups[stretch.direction].append(one.value if signed else abs(one.value))
     freedom = sum(len(values) - 1 for values in groups.values())
     if freedom < 1:
         raise Refused(
