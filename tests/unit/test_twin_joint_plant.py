@@ -219,3 +219,20 @@ def test_what_befalls_the_joint() -> None:
     assert bench.plant.truth.friction.coulomb == 2.4
     assert bench.plant.truth.gear.backlash == 1e-3
     assert bench.plant.temperature_degc() == pytest.approx(27.0, abs=0.01)
+
+
+@pytest.mark.parametrize("phase_ns", [0, 1, 137_000, 500_000, 999_000])
+def test_commands_at_any_phase_of_a_tick_leave_the_torque_right(phase_ns: int) -> None:
+    """A loop of 500 Hz, against the same with sixteen substeps a tick: short and long steps in turn cost nothing."""
+    gear = GearTruth(hysteresis_torque=0.25, backlash=2e-5)
+    truth = replace(PENDULUM, gear=gear, friction=FrictionTruth(load_coefficient=0.01), drive=DriveTruth(ripple=0.02))
+    torques = []
+    for substeps in (1, 16):
+        bench = Bench(truth)
+        bench.plant.substeps = substeps
+        bench.wait_until(100_000_000 + phase_ns)
+        for n in range(250):
+            bench.torque(0.04 * math.sin(0.02 * n))
+            bench.wait(0.002)
+        torques.append(bench.plant.joint_torque().copy())
+    assert np.abs(torques[0] - torques[1]).max() < 2e-3 * np.abs(torques[1]).max()
