@@ -2,8 +2,13 @@
 
 ::
 
-    bandwidth = joint_bandwidth(desired_angle, joint_angle, rate_hz=1000.0)
+    bandwidth = rigid_bandwidth(record.motor_angle, record.joint_angle, record.rate_hz)
     band = LowPass(cutoff_from_bandwidth(bandwidth.value_hz))
+
+Two frequencies are meant by a joint's bandwidth, and either can be measured: up to where the joint follows what is
+wanted of it (:func:`joint_bandwidth`; it takes a motion that asks for more than the joint can do), and up to where
+motor and link move as one (:func:`rigid_bandwidth`; friction at the reversals of any motion excites that well enough).
+A model with a stiff gear holds below the second, so it is the one to identify by.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ LOWEST_SHARE, HIGHEST_SHARE = 1.0 / 3.0, 1.0 / 2.0
 HALF_POWER = math.sqrt(0.5)
 COHERENT = 0.8
 FEWEST_SEGMENTS = 6
+WORST_SHARE = 0.2
 PLATEAU_BINS = 3
 PLATEAU_SHARE = 0.2
 """The low-frequency gain is the median below this share of the crossing: a first-order lag has 0.98 there."""
@@ -30,7 +36,7 @@ PLATEAU_SHARE = 0.2
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """Frequency where the response from one signal to another has fallen by 3 dB from its low-frequency gain.
+    """Frequency where the response from one signal to another leaves its low-frequency gain by 3 dB.
 
     Parameters
     ----------
@@ -59,7 +65,7 @@ class Bandwidth:
 def joint_bandwidth(
     wanted: Floats, measured: Floats, rate_hz: float, *, segment_s: float | None = None, coherent: float = COHERENT
 ) -> Bandwidth:
-    """Measure the bandwidth of the response from ``wanted`` to ``measured``.
+    """Where the response from ``wanted`` to ``measured`` has fallen by 3 dB.
 
     For the bandwidth of a joint under control take the desired and the measured angle of a motion that excites it
     beyond: a chirp, or a path with sudden accelerations.
@@ -84,28 +90,49 @@ def joint_bandwidth(
     Refused
         ``not_excited``: the response is not coherent up to where it falls by 3 dB; ``too_short``.
     """
+    return _measure(wanted, measured, rate_hz, segment_s, coherent, rises=False)
+
+
+def rigid_bandwidth(
+    motor_angle: Floats, joint_angle: Floats, rate_hz: float, *, segment_s: float | None = None,
+    coherent: float = COHERENT,
+) -> Bandwidth:  # fmt: skip
+    """Where the link's angle leaves that of the motor by 3 dB, up or down: beyond, the gear's spring is felt.
+
+    With a link inertia ``J_l`` on a spring ``K`` the link overshoots the motor by ``1 / (1 - omega^2 J_l / K)``, so
+    this is 0.54 of its resonance with the motor held. Parameters, notes and errors as of :func:`joint_bandwidth`.
+    """
+    return _measure(motor_angle, joint_angle, rate_hz, segment_s, coherent, rises=True)
+
+
+def _measure(
+    wanted: Floats, measured: Floats, rate_hz: float, segment_s: float | None, coherent: float, *, rises: bool
+) -> Bandwidth:  # fmt: skip
     length = int((len(wanted) / 16.0) if segment_s is None else segment_s * rate_hz)
     if length < 16 or len(wanted) < FEWEST_SEGMENTS * length // 2 + length:
         raise _refused(
             "too_short", f"{len(wanted)} samples do not hold {FEWEST_SEGMENTS} segments of {length}", "Record longer"
         )
     frequency, response, coherence, segments = _response(wanted, measured, length, rate_hz)
-    # A bin that was hardly excited says nothing either way: coherent bins count, until they stay away.
+    # A bin that was hardly excited says nothing either way: coherent bins count.
     usable = np.flatnonzero(coherence >= coherent)
     usable = usable[usable > 0]
     if len(usable) < 2 * PLATEAU_BINS:
         raise _refused("not_excited", "the measured angle hardly follows the wanted one at any frequency", EXCITE)
     f, gain = frequency[usable], np.abs(response[usable])
-    level, at = _crossing(f, gain)
+    level, at = _crossing(f, gain, rises)
+    due = level * (HALF_POWER if gain[at] < level else 1.0 / HALF_POWER)
     near = slice(max(at - 3, 0), min(at + 3, len(f)))
     line = np.polyfit(f[near], gain[near], 1)
-    share = (gain[at - 1] - HALF_POWER * level) / (gain[at - 1] - gain[at])
+    share = (gain[at - 1] - due) / (gain[at - 1] - gain[at])
     value = float(f[at - 1] + share * (f[at] - f[at - 1]))
     here = float(min(coherence[usable[at - 1]], coherence[usable[at]], 1.0 - 1e-12))
-    noise = HALF_POWER * level * math.sqrt((1.0 - here) / (2.0 * segments * here))
+    noise = due * math.sqrt((1.0 - here) / (2.0 * segments * here))
     # A slow chirp passes a bin in one or two segments: then the bins' own scatter is the greater noise.
     scatter = float(np.sqrt(np.mean((gain[near] - np.polyval(line, f[near])) ** 2)))
     u = math.hypot(max(noise, scatter) / max(abs(float(line[0])), 1e-300), (f[at] - f[at - 1]) / math.sqrt(12.0))
+    if u > WORST_SHARE * value:
+        raise _refused("not_excited", f"the response crosses 3 dB at {value:.3g} Hz, give or take {u:.2g} Hz", EXCITE)
     last = usable[-1] + 1
     return Bandwidth(value, u, level, here, frequency[1:last], response[1:last])
 
@@ -133,20 +160,26 @@ def cutoff_from_bandwidth(bandwidth_hz: float, share: float = 0.4) -> float:
 EXCITE = "Excite the joint beyond its bandwidth: a chirp, or a path with sudden accelerations"
 
 
-def _crossing(frequency: Floats, gain: Floats) -> tuple[float, int]:
-    """Low-frequency gain, and the first index at which the gain is 3 dB below it."""
+def _crossing(frequency: Floats, gain: Floats, rises: bool) -> tuple[float, int]:
+    """Low-frequency gain, and the first index at which the gain is 3 dB below it (or above, when that counts)."""
+
+    def outside(level: float) -> NDArray[np.intp]:
+        high = level / HALF_POWER if rises else math.inf
+        return np.flatnonzero((gain < HALF_POWER * level) | (gain > high))
+
     level = float(np.median(gain[:PLATEAU_BINS]))
     for _ in range(2):
-        below = np.flatnonzero(gain < HALF_POWER * level)
+        below = outside(level)
         if not below.size:
             what = f"the response is coherent only up to {frequency[-1]:.3g} Hz, where its gain is still"
             raise _refused("not_excited", f"{what} {gain[-1] / level:.2f}", EXCITE)
         at = int(below[0])
         if at < PLATEAU_BINS:
-            raise _refused("not_excited", "the response falls from the lowest frequencies on", EXCITE)
+            raise _refused("not_excited", "the response is not flat at the lowest frequencies", EXCITE)
         low = max(PLATEAU_BINS, int(np.searchsorted(frequency, PLATEAU_SHARE * frequency[at])))
         level = float(np.median(gain[:low]))
-    return level, int(np.flatnonzero(gain < HALF_POWER * level)[0])
+    found = outside(level)
+    return level, int(found[0]) if found.size else at
 
 
 def _response(

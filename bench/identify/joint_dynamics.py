@@ -253,7 +253,8 @@ def identify(
     stiction_speed : float, optional
         By default :func:`stiction_speed` of the first stretch.
     stribeck_velocity : float, optional
-        Known Stribeck velocity, for that default.
+        Known Stribeck velocity, for that default; without it the law's usual one (0.05 rad/s on the motor side, none
+        for one mass and for the link side, where friction does not enter).
     known : mapping of str to Estimate, optional
         Coefficients that are given; their uncertainty goes into that of the others.
     position_filter : LowPass, optional
@@ -276,7 +277,8 @@ def identify(
     record: BandRecord | None = None
     for stretch in stretches:
         if stiction_speed is None:
-            stiction_speed = _default_speed(stretch, band, stribeck_velocity)
+            usual = law.usual_stribeck_velocity if stribeck_velocity is None else stribeck_velocity
+            stiction_speed = _default_speed(stretch, band, usual)
         rows = rows_of(law, stretch, band, stiction_speed=stiction_speed, position_filter=position_filter)
         record = rows.band
         columns, response = rows.columns[rows.moving], rows.response[rows.moving]

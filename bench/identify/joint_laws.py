@@ -31,6 +31,9 @@ from bench.models.friction import stribeck_share
 Floats = NDArray[np.float64]
 Friction = Literal["symmetric", "asymmetric"]
 
+USUAL_STRIBECK_VELOCITY = 0.05
+"""Of a geared joint [rad/s], as published for one; most lie between 0.01 and 0.05."""
+
 
 @dataclass(frozen=True)
 class Stretch:
@@ -98,6 +101,8 @@ class Law:
         motor side, where the torque of the motor is predicted.
     judged_input : str
         The input of that term.
+    usual_stribeck_velocity : float
+        Where nothing better is known, what decides how slow is too slow; zero where a law leaves it to the noise.
     derive : callable, optional
         Further parameters from the coefficients; they replace the terms named in ``replaced``.
     """
@@ -108,6 +113,7 @@ class Law:
     kind: str
     judged: str = ""
     judged_input: str = ""
+    usual_stribeck_velocity: float = 0.0
     derive: Callable[[LinearFit], dict[str, Estimate]] | None = None
     replaced: tuple[str, ...] = ()
 
@@ -161,7 +167,8 @@ def motor_side(
     ]
     if load_dependent:
         terms.append(Term("load_coefficient", "1", "number", lambda s: -np.abs(s.response) * s.direction))
-    return Law(f"motor side, {friction} friction", tuple(terms), "N.m", "torque", "torque_scale", "command")
+    usual = USUAL_STRIBECK_VELOCITY if stribeck_velocity is None else 0.0
+    return Law(f"motor side, {friction} friction", tuple(terms), "N.m", "torque", "torque_scale", "command", usual)
 
 
 def link_side(*, gravity: bool = True) -> Law:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 BLOCKS = 32
 """Blocks the covariance is made of: between this and twice as many, once the record is long enough."""
-BLOCK_ROWS = 64
+BLOCK_ROWS = 32
 FEWEST_BLOCKS = 4
 CHUNK = 1024
 RANK = 1e-9
