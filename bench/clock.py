@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 
@@ -40,10 +41,11 @@ def sleep(clock: Clock, seconds: float) -> None:
     clock.sleep_until_ns(clock.now_ns() + round(seconds * 1e9))
 
 
-def wait_for_tick(clock: Clock, deadline_ns: int) -> None:
-    """Sleep until ``deadline_ns`` in a loop whose thread then talks to an instrument, and to nobody else before.
+def tick_wait(clock: Clock) -> Callable[[int], None]:
+    """Return how to sleep until a deadline [ns] in a loop whose thread then talks to an instrument, and to nobody else.
 
     A simulated clock may offer ``ride_until_ns`` and let the waiting ride on that next message: the time it tells in
     between is the same, and one round trip is saved.
     """
-    getattr(clock, "ride_until_ns", clock.sleep_until_ns)(deadline_ns)
+    wait: Callable[[int], None] = getattr(clock, "ride_until_ns", clock.sleep_until_ns)
+    return wait

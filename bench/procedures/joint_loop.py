@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.archive import RunWriter
-from bench.clock import wait_for_tick
+from bench.clock import tick_wait
 from bench.errors import SafetyAbort
 from bench.instruments.protocols import DriveState
 from bench.procedures.joint_recording import NONE, JointChannels, Samples, group_specs
@@ -290,19 +290,21 @@ class JointRecording:
         if text is not None:
             self.text = text
         clock, drive, channels = self._station.clock, self._drive, self.channels
-        now_ns, torque, period, zero = clock.now_ns, drive.torque, self._period_ns, self._zero_ns
+        wait, now_ns, torque = tick_wait(clock), clock.now_ns, drive.torque
+        period, zero = self._period_ns, self._zero_ns
         ratio, to_rotor, to_joint = self.gear_ratio, 1.0 / self.gear_ratio, drive.direction * self.gear_ratio
         direction, speed_to_joint = drive.direction, drive.direction / self.gear_ratio
         joint_angle = drive.angle
         tick, command, append = self._tick, self._command, self._rows.append
         state = self._state if self._state is not None else drive.state()
+        angle, drained_s = joint_angle(state), channels.time_s
         taken = _Taken()
         left = round(duration_s * self.rate_hz)
         until_drain = self._drain_ticks
         now = now_ns()
         deadline = self._grid_ns + -(-(now - self._grid_ns) // period) * period
         while left > 0:
-            wait_for_tick(clock, deadline)
+            wait(deadline)
             now = now_ns()
             late = now - deadline
             if late >= period:
@@ -314,19 +316,20 @@ class JointRecording:
             else:
                 self.timing.in_a_row = 0
             tick.time_s = time_s = (now - zero) * 1e-9
-            tick.motor_angle_rad = joint_angle(state)
+            tick.motor_angle_rad = angle
             tick.motor_velocity_rad_s = state.rotor_velocity_rad_s * speed_to_joint
             tick.motor_torque_nm = state.rotor_torque_nm * to_joint
             tick.temperature_degc = state.temperature_degc
-            tick.daq_age_s = time_s - channels.time_s
+            tick.daq_age_s = time_s - drained_s
             done = controller(tick, command)
             before = now_ns()
             state = torque(command.torque_nm)
             after = now_ns()
+            angle = joint_angle(state)
             append(
                 (
                     (before + after - 2 * zero) * 0.5e-9,
-                    ratio * joint_angle(state),
+                    ratio * angle,
                     command.desired_angle_rad,
                     direction * state.rotor_velocity_rad_s,
                     command.desired_velocity_rad_s,
@@ -347,6 +350,7 @@ class JointRecording:
             if not until_drain:
                 until_drain = self._drain_ticks
                 self._drain(taken)
+                drained_s = channels.time_s
             if done:
                 break
         self._state = state
