@@ -125,6 +125,10 @@ class JointStation(Station):
         """Return the torque on the link [N.m] of transducer voltages [V], ``zero_v`` being the unloaded one."""
         return (voltage - zero_v) * self._nm_per_v
 
+    def transducer_voltage(self, torque_nm: float) -> float:
+        """Return what a torque on the link [N.m] adds to the transducer's voltage [V]."""
+        return torque_nm / self._nm_per_v
+
     def saturated(self, voltage: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return true where a transducer voltage touches the end of the input's range."""
         return ~(np.abs(voltage) < self._saturated_v)

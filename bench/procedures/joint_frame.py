@@ -69,9 +69,7 @@ class JointFrame:
         planned_s: float,
         progress: Progress | None,
     ) -> JointRecording:
-        return JointRecording(
-            station, writer, planned_s=planned_s, locked=isinstance(specimen, OutputLock), progress=progress
-        )
+        return JointRecording(station, writer, planned_s=planned_s, specimen=specimen, progress=progress)
 
     @staticmethod
     def finish(station: JointStation, recording: JointRecording) -> None:

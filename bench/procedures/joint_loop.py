@@ -22,6 +22,7 @@ archive; finer than that only the signals themselves can tell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,7 @@ from bench.clock import tick_wait
 from bench.errors import SafetyAbort
 from bench.instruments.protocols import DriveState
 from bench.procedures.joint_recording import NONE, JointChannels, Samples, group_specs
+from bench.profile import JointLoad, OutputLock, SpecimenProfile
 from bench.safety.joint_watch import JointWatch, passed_on
 from bench.station import JointStation
 
@@ -142,8 +144,8 @@ class JointRecording:
         With the groups of :func:`~bench.procedures.joint_recording.group_specs`.
     planned_s : float
         How long the whole run should take [s], for the progress.
-    locked : bool
-        The output is clamped.
+    specimen : SpecimenProfile, optional
+        What is mounted: an output lock, or a load with its nominal weight. Nothing unless given.
     torque_limit_nm : float, optional
         What joint, transducer and load bear [N.m]; the gate's limit unless given.
     progress : callable, optional
@@ -156,7 +158,7 @@ class JointRecording:
         writer: RunWriter,
         *,
         planned_s: float,
-        locked: bool = False,
+        specimen: SpecimenProfile | None = None,
         torque_limit_nm: float | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -167,7 +169,9 @@ class JointRecording:
         self.rate_hz = rig.loop.rate.to("Hz")
         self.period_s = 1.0 / self.rate_hz
         self.timing = Timing()
+        locked = isinstance(specimen, OutputLock)
         self.watch = JointWatch(self.gear_ratio, rig.joint.rated_torque.to("N.m"), locked=locked)
+        self._weight_nm = _weight(specimen)
         self.channels = JointChannels(
             station,
             writer,
@@ -209,11 +213,16 @@ class JointRecording:
         channels.start(drive.angle(drive.state()))
         self._zero_ns = self._grid_ns = channels.anchor.clock_ns
         block = max(2, round(self._drain_ticks * self.period_s * channels.rate_hz))
-        angle = channels.tare(block)
+        angle, weight_nm = channels.tare(block, self._weight_nm)
         self._state = state = drive.state()
         drive.refer(state, angle)
         self._tick.joint_angle_rad = angle
-        self.event("info", "tare", "zero of the torque transducer from a second of rest, motor off")
+        self.event(
+            "info",
+            "tare",
+            f"zero of the torque transducer from a second of rest, motor off, at {angle:.4f} rad, less "
+            f"{weight_nm:.4f} N.m for the load's nominal weight there",
+        )
 
     def stop(self) -> None:
         """Switch the motor off, archive what is left, close the acquisition."""
@@ -454,6 +463,14 @@ class JointRecording:
             joint_torque_nm=torque,
             samples=samples,
         )
+
+
+def _weight(specimen: SpecimenProfile | None) -> Callable[[float], float]:
+    """Return the nominal torque of a load's weight [N.m] by joint angle [rad]; none of what is clamped or unknown."""
+    if not isinstance(specimen, JointLoad):
+        return lambda angle_rad: 0.0
+    moment, phase = specimen.gravity_moment.to("N.m"), specimen.gravity_phase.to("rad")
+    return lambda angle_rad: moment * math.sin(angle_rad - phase)
 
 
 def _joined(parts: Sequence[Samples]) -> Samples:

@@ -6,6 +6,7 @@ asks only for samples that must be there, so that it does not wait.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,9 @@ CHUNK_DRAINS = 5
 #: How long joint and load rest for the tare [s], and how far the joint may turn meanwhile [rad].
 TARE_S = 1.0
 TARE_STANDSTILL_RAD = 0.005
+#: What the load's weight may put on the transducer at the tare, as a share of the rated torque. So much is taken off
+#: by the profile's nominal figures; the tare of a load that hangs further out would lean on them too much.
+TARE_LOAD_SHARE = 0.03
 
 GROUPS = ("daq", "torque", "drive", "ticks", "tare")
 
@@ -124,8 +128,26 @@ class JointChannels:
         for group in GROUPS:
             self.writer.set_anchor(group, anchor.clock_ns, anchor.utc_ns, anchor.half_width_ns)
 
-    def tare(self, block: int) -> float:
-        """Record :data:`TARE_S` of rest, take the transducer's zero from it and return the joint's angle [rad]."""
+    def tare(self, block: int, weight_nm: Callable[[float], float]) -> tuple[float, float]:
+        """Record :data:`TARE_S` of rest and take the transducer's zero from it.
+
+        Parameters
+        ----------
+        block : int
+            Samples per block.
+        weight_nm : callable
+            Returns the torque of the load's weight [N.m] at a joint angle [rad], nominal.
+
+        Returns
+        -------
+        joint_angle_rad, weight_nm : float
+            Where the joint is, and the load's weight there, which is not taken for a zero.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"not_at_rest"``: the joint turns, or the load hangs too far out.
+        """
         blocks: list[Block] = []
         while self.time_s < TARE_S:
             blocks.append(self._read(block))
@@ -141,11 +163,22 @@ class JointChannels:
                 where="tare",
                 remedy="Let the load come to rest, or hold it off its swing, before the run is started.",
             )
-        self._zero_v = float(volts.mean())
+        angle = float(angles[-1])
+        load_nm = weight_nm(angle)
+        allowed_nm = TARE_LOAD_SHARE * self._station.rig.joint.rated_torque.to("N.m")
+        if not abs(load_nm) <= allowed_nm:
+            raise SafetyAbort(
+                f"the load hangs at {angle:.3g} rad, where its weight puts {load_nm:.3g} N.m on the transducer; at "
+                f"most {allowed_nm:.3g} N.m may be at the tare",
+                reason="not_at_rest",
+                where="tare",
+                remedy="Close the station, let the load hang at its rest (encoder.start_angle), then open it again.",
+            )
+        self._zero_v = float(volts.mean()) - self._station.transducer_voltage(load_nm)
         self.writer.append("tare", {"zero": [self._zero_v]}, [self.time_s])
         for taken in blocks:
             self._convert(taken)
-        return float(angles[-1])
+        return angle, load_nm
 
     def drain(self, now_ns: int) -> Samples:
         """Take over what must be there by ``now_ns``, archive it and hold it against the limits.

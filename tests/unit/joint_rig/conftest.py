@@ -81,8 +81,9 @@ class FakeJoint:
         if braked:
             acceleration, self.speed = 0.0, 0.0
         else:
-            acceleration = (self.torque - self.viscous * self.speed - gravity) / self.inertia
-        self.speed += acceleration * dt
+            before = self.speed
+            self.speed = (before + (self.torque - gravity) / self.inertia * dt) / (1 + self.viscous / self.inertia * dt)
+            acceleration = (self.speed - before) / dt
         self.angle += self.speed * dt
         self.link_torque = self.link_inertia * acceleration + gravity
         seen = self.angle if self.stuck_at is None else self.stuck_at

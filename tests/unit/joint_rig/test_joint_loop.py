@@ -98,10 +98,10 @@ def test_the_drive_is_off_after_a_run_and_a_second_run_knows_where_the_joint_is(
         return controller
 
     bench.joint.gravity = 0.0
-    bench.run(lambda recording: recording.run(to(0.3), 3.0)).close()
+    bench.run(lambda recording: recording.run(to(0.1), 3.0)).close()
     assert bench.joint.mode == 0
-    assert bench.joint.angle == pytest.approx(0.3, abs=0.01)
-    with bench.run(lambda recording: recording.run(to(0.3), 0.2)) as run:
+    assert bench.joint.angle == pytest.approx(0.1, abs=0.01)
+    with bench.run(lambda recording: recording.run(to(0.1), 0.2)) as run:
         assert run.get("joint_angle").values[0] == pytest.approx(bench.joint.angle, abs=0.005)
 
 
@@ -308,6 +308,27 @@ def test_a_load_that_creeps_in_the_tare_ends_the_run(bench: Any) -> None:
     with run:
         assert run.reason.startswith("not_at_rest: ")
         assert "during the tare" in told
+
+
+def test_the_weight_of_a_load_is_not_taken_for_the_zero(bench: Any) -> None:
+    bench.joint.viscous = 1e6  # friction holds it where it is
+    bench.joint.angle = 0.05
+    bench.station.saw_joint_at(0.05)
+    bench.station.make_ready()
+    with bench.run(lambda recording: recording.run(lambda tick, command: None, 0.3)) as run:
+        assert run.get("joint_torque").values.mean() == pytest.approx(2.5 * math.sin(0.05), abs=1e-3)
+        assert run.get("tare_transducer_voltage").values[0] == pytest.approx(0.02, abs=1e-4)
+
+
+def test_a_load_that_hangs_too_far_out_is_no_tare(bench: Any) -> None:
+    bench.joint.viscous = 1e6
+    bench.joint.angle = 0.2
+    bench.station.saw_joint_at(0.2)
+    bench.station.make_ready()
+    run, told = bench.abort(lambda recording: None)
+    with run:
+        assert run.reason.startswith("not_at_rest: ")
+        assert "hangs at 0.2 rad, where its weight puts 0.497 N.m" in told
 
 
 def test_a_specimen_lowers_the_torque_limit(bench: Any) -> None:
