@@ -15,6 +15,7 @@ from typing import Any
 from bench.acceptance.decision import Outcome
 from bench.acceptance.joint_evidence import JointEvidence
 from bench.acceptance.joint_explain import explain
+from bench.acceptance.joint_gates import beyond_load
 from bench.acceptance.joint_gates import why_not as gates
 from bench.acceptance.joint_hold_out import HOLD_OUT, HoldOut
 from bench.acceptance.joint_metrics import JOINT_METRICS
@@ -117,9 +118,11 @@ def _cautions(rows: Sequence[Row], evidence: JointEvidence) -> list[str]:
     file, specimen = evidence.facts.feedforward, evidence.facts.specimen
     if file is None or file.load is None or file.load == specimen.name:
         return []
+    beyond = [beyond_load(stretch, file) for stretch in evidence.read]
     return [
+        *sorted(filter(None, beyond))[-1:],
         f"the feed-forward was identified with {file.load} mounted and used with {specimen.name}: its friction and "
-        "torque scale are the motor's, the load's figures nominal"
+        "torque scale are the motor's, the load's figures nominal",
     ]
 
 

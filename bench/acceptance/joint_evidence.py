@@ -184,6 +184,11 @@ class JointEvidence:
             self._stretches[name] = tuple(self._stretch(phase) for phase in phases)
         return self._stretches[name]
 
+    @property
+    def read(self) -> list[Stretch]:
+        """The stretches that were asked for so far."""
+        return [stretch for found in self._stretches.values() for stretch in found]
+
     def _stretch(self, phase: Phase) -> Stretch:
         torque, angle = self.torque, self.angle
         part = _within(torque.time_s, phase)

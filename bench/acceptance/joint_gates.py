@@ -270,7 +270,8 @@ def _commanded(evidence: JointEvidence, stretch: Stretch) -> None:
 def _unfit(evidence: JointEvidence, stretch: Stretch, file: FeedForwardProfile, *, strict: bool) -> Iterator[str]:
     """Yield what speaks against the feed-forward file for this stretch.
 
-    ``strict``: it must be of this very load; else it is enough that the load stays within what was identified.
+    ``strict``: it must be of this very load, within its range. A step is judged by where the joint goes, whatever its
+    friction was identified with; there a larger load is only noted.
     """
     facts, run = evidence.facts, evidence.run
     if file.rig != facts.rig.name:
@@ -293,12 +294,11 @@ def _unfit(evidence: JointEvidence, stretch: Stretch, file: FeedForwardProfile, 
             f"the drive was at {low:.1f} to {high:.1f} degC, and the feed-forward holds for {cold:.1f} to "
             f"{hot:.1f} degC"
         )
-    load = float(np.max(np.abs(stretch.torque)))
-    if load > (1.0 + LOAD_MARGIN) * valid.load_max.to("N.m"):
-        yield f"the joint carried {load:.3g} N.m, and the feed-forward holds up to {valid.load_max}"
     speed = abs(stretch.phase.angular_speed_rad_s)
     if not strict or not np.isfinite(speed):
         return
+    if beyond := beyond_load(stretch, file):
+        yield beyond
     if not valid.speed_min.to("rad/s") * (1.0 - SPEED_SHARE) <= speed <= valid.speed_max.to("rad/s"):
         yield (
             f"the joint moved at {speed:.3g} rad/s, and the feed-forward holds for {valid.speed_min} to "
@@ -312,6 +312,16 @@ def _unfit(evidence: JointEvidence, stretch: Stretch, file: FeedForwardProfile, 
             f"the feed-forward recorded ({found:.3g} N.m) is not what the archived file gives ({expected:.3g} N.m): "
             "the file is not the one that was used, or was edited"
         )
+
+
+def beyond_load(stretch: Stretch, file: FeedForwardProfile) -> str:
+    """Say that the joint carried more than friction was identified with; nothing when it did not."""
+    load = float(np.max(np.abs(stretch.torque)))
+    if load <= (1.0 + LOAD_MARGIN) * file.validity.load_max.to("N.m"):
+        return ""
+    return (
+        f"the joint carried {load:.3g} N.m, and the feed-forward holds up to {file.validity.load_max.to('N.m'):.3g} N.m"
+    )
 
 
 def _steady(file: FeedForwardProfile, stretch: Stretch) -> Floats:

@@ -11,7 +11,7 @@ along the record (delete-one-block jackknife) and the alignment of drive and DAQ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,6 @@ Moving = NDArray[np.bool_]
 TRAIN, HOLD_OUT = "train", "hold_out"
 #: Rows left out as stiction may be this share of a phase.
 MOST_EXCLUDED = 0.3
-#: Speeds [rad/s] tried for the Stribeck velocity; the train phase alone chooses.
-STRIBECK_SPEEDS = tuple(float(v) for v in np.geomspace(0.01, 0.3, 9))
 BLOCKS = 10
 FEWEST_ROWS = 20 * BLOCKS
 SCATTER = "scatter along the record"
@@ -121,7 +119,8 @@ def _found(evidence: JointEvidence) -> HoldOut:
     gravity = isinstance(load, JointLoad) and load.gravity_moment.to("N.m") > 0.0
     band = LowPass(evidence.analysis.cutoff_ratio * facts.rig.joint.bandwidth.to("Hz"))
     alignment = alignment_of(run, (TRAIN, HOLD_OUT))
-    motor = _motor(evidence, run, alignment, band)
+    law = _law(evidence, loaded=gravity)
+    motor = identify(law, (r.motor_side() for r in _pieces(run, TRAIN, alignment)), band)
     link = identify(link_side(gravity=gravity), (r.link_side() for r in _pieces(run, TRAIN, alignment)), band)
     judged = LowPass(evidence.analysis.evaluation_band.to("Hz"))
     report = hold_out(
@@ -171,22 +170,27 @@ def _enough(evidence: JointEvidence, found: HoldOut) -> None:
         )
 
 
-def _pieces(run: Run, phase: str, alignment: Alignment) -> list[JointRecord]:
-    return list(pieces(run, (phase,), alignment=alignment))
+def _pieces(run: Run, phase: str, alignment: Alignment) -> Iterator[JointRecord]:
+    return pieces(run, (phase,), alignment=alignment)
 
 
-def _motor(evidence: JointEvidence, run: Run, alignment: Alignment, band: LowPass) -> JointFit:
-    """The motor's side by the friction model of the analysis; a Stribeck velocity is chosen on the train phase."""
-    records = _pieces(run, TRAIN, alignment)
+def _law(evidence: JointEvidence, *, loaded: bool) -> Law:
+    """The motor's side by the friction model of the analysis; a load that pulls makes friction depend on it.
 
-    def fit(law: Law) -> JointFit:
-        return identify(law, (record.motor_side() for record in records), band)
-
+    A Stribeck velocity is not linear in the record and hardly moves it: it has to be known from a friction sweep.
+    """
     model = evidence.analysis.friction
     if model != "stribeck":
-        return fit(motor_side("asymmetric" if model == "asymmetric" else "symmetric"))
-    tried = [fit(motor_side(stribeck_velocity=speed)) for speed in STRIBECK_SPEEDS]
-    return min(tried, key=lambda one: one.rms_moving)
+        return motor_side("asymmetric" if model == "asymmetric" else "symmetric", load_dependent=loaded)
+    file = evidence.facts.feedforward
+    if file is None:
+        raise Refused(
+            "a Stribeck model needs the Stribeck velocity, and the archive holds no feed-forward file that states it",
+            reason="no_stribeck_velocity",
+            where=evidence.where,
+            remedy='Excite with a feed-forward file, or write friction = "coulomb_viscous" in the criteria',
+        )
+    return motor_side(load_dependent=loaded, stribeck_velocity=file.friction.stribeck_velocity.to("rad/s"))
 
 
 def _value(found: HoldOut, figure: Callable[[Floats, Floats, Moving], float], slope: float) -> Values:
