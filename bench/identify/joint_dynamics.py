@@ -35,8 +35,9 @@ NOISE_FACTOR = 4.0
 """A direction is believed when the low-passed speed is so many standard deviations of its noise."""
 STRIBECK_FACTOR = 2.0
 """At twice the Stribeck velocity 1.8 % of the excess is left."""
-LEAK = 0.05
-"""A row is left out when the stiction zone has more than this share of it: the low-pass spreads the zone around."""
+LEAK = 0.01
+"""A row is left out when the stiction zone has more than this share of it: the low-pass spreads the zone around. On a
+joint with LuGre friction 5 % of it shifts the inertia by 0.7 %, 1 % of it by 0.1 %."""
 MOST_EXCLUDED = 0.9
 
 

@@ -71,7 +71,7 @@ def test_reading_in_pieces_needs_no_more_memory_for_a_longer_run(
             tracemalloc.stop()
         return found
 
-    assert peak(120.0, 40) < 1.25 * peak(20.0, 20)
+    assert peak(80.0, 40) < 1.25 * peak(20.0, 20)
 
 
 def test_a_run_without_the_phase_names_those_it_has(
