@@ -15,6 +15,7 @@ from bench.profile.find import FOLDERS
 from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
 from bench.profile.problem import Problem, near_miss
 from bench.profile.procedure import ProcedureProfile
+from bench.profile.procedure_joint import JointProcedure
 from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
 from bench.profile.rig_joint import JointRig
 from bench.profile.specimen import SPECIMENS, ContactSpecimen, JointLoad, OutputLock, SpecimenProfile
@@ -54,6 +55,7 @@ def check_folder(path: str | Path) -> list[Problem]:
             profiles[file] = profile
             problems += _place(file, profile)
             problems += _calibration_file(file, profile)
+            problems += _feedforward_file(file, profile)
     problems += _cross_references(root, profiles)
     return problems
 
@@ -132,6 +134,18 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
             hint = "Is it the .cal of another sensor, or was it cut short?"
             expected = f"{channels}, one for each of force_sensor.channels"
             yield Problem(file, key, f"{named} with gauges: {counts}", expected, hint)
+
+
+def _feedforward_file(file: Path, profile: Profile) -> Iterator[Problem]:
+    """A procedure's feed-forward file counts from the working folder, else from the procedure's own."""
+    if not isinstance(profile, JointProcedure) or profile.feedforward is None:
+        return
+    named = Path(profile.feedforward)
+    if not named.is_file() and not (file.parent / named).is_file():
+        beside = [other.name for other in (file.parent / named).parent.glob("*.toml")]
+        given = f'"{profile.feedforward}", which does not exist'
+        hint = near_miss(named.name, beside) or "Identify the joint first, or leave the key out"
+        yield Problem(file, "feedforward", given, "a feed-forward file", hint)
 
 
 def _cross_references(root: Path, profiles: Mapping[Path, Profile]) -> Iterator[Problem]:

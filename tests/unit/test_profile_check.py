@@ -109,6 +109,19 @@ def test_a_feed_forward_file_is_checked_where_it_lies_but_not_among_profiles(
     ]
 
 
+def test_a_feed_forward_file_a_procedure_names_must_be_there(profiles: Path, repository: Path) -> None:
+    tracking = profiles / "procedures" / "low_speed_tracking.toml"
+    spoil(tracking, 'speed = "0.02 rad/s"', 'feedforward = "../../feedforward/joint.toml"\nspeed = "0.02 rad/s"')
+    assert told(profiles) == [
+        'procedures/low_speed_tracking.toml: feedforward: given "../../feedforward/joint.toml", which does not exist, '
+        "expected a feed-forward file. Identify the joint first, or leave the key out"
+    ]
+    kept = profiles.parent / "feedforward" / "joint.toml"
+    kept.parent.mkdir()
+    shutil.copy(repository / "tests" / "unit" / "example_feedforward.toml", kept)
+    assert told(profiles) == []
+
+
 def test_a_broken_rig_is_not_blamed_on_its_twin(profiles: Path) -> None:
     spoil(profiles / "rigs" / "indenter.toml", "sign = -1", "sign = 0")
     assert told(profiles) == ["rigs/indenter.toml: force_sensor.sign: given 0, expected -1 or 1"]
