@@ -255,7 +255,11 @@ class JointRecording:
         The witness of the safe state. Nothing is checked here any more; what the joint did after the stop is archived.
         """
         self._archive_rows(None)
-        seen = self.channels.aftermath(watch_s)
+        try:
+            seen = self.channels.aftermath(watch_s)
+        except Exception:
+            self.channels.close()  # so that the station can open another one and look for itself
+            raise
         self._station.saw_joint_at(float(seen.joint_angle_rad[-1]))
         return float(np.ptp(seen.joint_angle_rad))
 

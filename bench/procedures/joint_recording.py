@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.archive import DatasetSpec, GroupSpec, RunWriter
-from bench.errors import SafetyAbort
+from bench.errors import InstrumentTimeout, SafetyAbort
 from bench.instruments.protocols import Acquisition, Anchor, Block
 from bench.safety.joint_watch import JointWatch
 from bench.station import JointStation
@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 
 #: What a read may take beyond its own length before the DAQ counts as dead [s].
 READ_MARGIN_S = 2.0
+#: How long a drain waits for samples that should be there [s]: the loop stands still meanwhile.
+DRAIN_MARGIN_S = 0.05
 #: Drains that are archived together, as one chunk: what a kill can lose is shorter than their sum (0.5 s).
 CHUNK_DRAINS = 5
 #: How long joint and load rest for the tare [s], and how far the joint may turn meanwhile [rad].
@@ -194,9 +196,18 @@ class JointChannels:
         if count <= 0:
             return NONE
         before_ns = self._station.clock.now_ns()
-        block = self._read(count)
-        if self._station.clock.now_ns() - before_ns > self._patience_ns and self._lag < self._largest_lag:
-            self._lag += 1
+        try:
+            block = self._read(count, DRAIN_MARGIN_S)
+        except InstrumentTimeout as error:
+            raise SafetyAbort(
+                f"the DAQ has not delivered {count} samples that were due {DRAIN_MARGIN_S * 1e3:g} ms ago",
+                reason="daq_gap",
+                where="DAQ",
+                remedy="The device dropped samples or stopped: check its cable and bus.",
+            ) from error
+        waited_ns = self._station.clock.now_ns() - before_ns
+        if waited_ns > self._patience_ns:
+            self._lag = min(self._largest_lag, self._lag + 1 + int(waited_ns * 1e-9 * self.rate_hz))
         samples = self._convert(block)
         self.last = samples
         self.check_saturation(block)
@@ -218,10 +229,11 @@ class JointChannels:
 
     # -- the steps
 
-    def _read(self, samples: int) -> Block:
+    def _read(self, samples: int, timeout_s: float | None = None) -> Block:
         if self._acquisition is None:
             raise SafetyAbort("the acquisition has not been started", reason="no_acquisition", where="DAQ")
-        block = self._acquisition.read(samples, timeout_s=samples / self.rate_hz + READ_MARGIN_S)
+        allowed_s = samples / self.rate_hz + READ_MARGIN_S if timeout_s is None else timeout_s
+        block = self._acquisition.read(samples, timeout_s=allowed_s)
         if block.first_sample != self._samples:
             raise SafetyAbort(
                 f"samples {self._samples} … {block.first_sample - 1} are missing",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.clock import Clock, sleep
+from bench.errors import BenchError
 from bench.safety.interlock import Interlock
 
 #: How long an actuator is given to come to a stand, then how long it is watched [s].
@@ -128,7 +129,7 @@ def _reads_back(stand: Stand, readback: Callable[[], str], steps: list[Step]) ->
         steps.append(Step(name, False, str(error)))
         return False
     except Exception as error:
-        steps.append(Step(name, True, f"no answer, it has no supply ({_short(error)})"))
+        steps.append(Step(name, True, f"no answer, as without its supply ({type(error).__name__})"))
     return True
 
 
@@ -161,4 +162,5 @@ def _attempt(name: str, action: Callable[[], object]) -> Step:
 
 
 def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    # What to do about it would push the other steps out of the archived event.
+    return f"{type(error).__name__}: {error.what if isinstance(error, BenchError) else error}"

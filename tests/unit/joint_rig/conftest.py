@@ -257,7 +257,6 @@ class Bench:
             name: load_specimen(profiles / f"specimens/{name}.toml") for name in ("pendulum_arm", "output_lock")
         }
         self.results = results
-        self.planned_s = 30.0
         self.joint = FakeJoint()
         self.daq = FakeDaq(self.joint)
         self.station = JointStation(
@@ -275,7 +274,7 @@ class Bench:
     def run(self, body: Callable[[JointRecording], object], specimen: str = "pendulum_arm") -> Run:
         """Let ``body`` be what a procedure does, and return the archive."""
         entry = SimpleNamespace(
-            frame=JointFrame, plan=lambda *_: Plan(self.planned_s), run=lambda station, recording, plan: body(recording)
+            frame=JointFrame, plan=lambda *_: Plan(30.0), run=lambda station, recording, plan: body(recording)
         )
         self._monkeypatch.setitem(PROCEDURES, self.procedure.procedure, entry)  # type: ignore[arg-type]
         path = perform(

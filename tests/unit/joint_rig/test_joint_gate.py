@@ -299,7 +299,7 @@ def test_a_drive_without_supply_leaves_the_line_and_the_joint_encoder(rig: Rig) 
     rig.drive.gone = True
     report = rig.safe_state("instrument_disconnected", witness=lambda: 0.0)
     assert report.safe, str(report)
-    assert "no answer, it has no supply" in str(report)
+    assert "no answer, as without its supply" in str(report)
     assert not rig.safe_state("instrument_disconnected").safe, "nobody saw the joint stand"
 
     def broken() -> float:

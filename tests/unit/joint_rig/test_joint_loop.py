@@ -249,11 +249,15 @@ def test_a_torque_beyond_the_limit_is_refused_and_ends_the_run(bench: Any) -> No
         assert bench.joint.commands == []
 
 
-def test_a_deadline_ends_the_run(bench: Any, swinging: Swinging) -> None:
-    bench.planned_s = 0.0  # and a minute
-    run, _ = bench.abort(lambda recording: recording.run(swinging(), 100.0))
+def test_a_deadline_ends_the_run_within_a_drain(bench: Any, swinging: Swinging) -> None:
+    def body(recording: JointRecording) -> None:
+        bench.station.supervisor._deadline_ns = bench.joint.time_ns + 500_000_000
+        recording.run(swinging(), 100.0)
+
+    run, _ = bench.abort(body)
     with run:
         assert run.reason.startswith("deadline: ")
+        assert run.get("motor_angle").time_s[-1] == pytest.approx(1.6, abs=0.1)
 
 
 @pytest.mark.parametrize(
