@@ -20,15 +20,15 @@ from bench.errors import (
     TwinError,
 )
 from bench.procedures.recording import POSITIONS_DISAGREE
-from bench.safety.joint_watch import ENCODER_REASONS
 from bench.safety.safe_state import WATCH_S
 from bench.station import Station
 
 #: NI-DAQmx: the samples asked for were overwritten before they were read.
 DAQ_OVERWRITTEN = -200279
 
-#: Reasons that mean the encoder itself is not to be trusted, least of all as a witness of the stand.
-_NO_WITNESS = frozenset({POSITIONS_DISAGREE, *ENCODER_REASONS})
+#: Reasons that mean the encoder itself is not to be trusted, least of all as a witness of the stand. One that counts
+#: the wrong way or by a wrong ratio still shows a stand.
+_NO_WITNESS = frozenset({POSITIONS_DISAGREE, "encoder_stuck"})
 
 _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (DriveFault, "drive_fault"),

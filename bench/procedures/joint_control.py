@@ -99,7 +99,7 @@ class Follow:
 
     def __init__(self, motion: Motion, gains: Gains, output: Output, friction: FrictionLaw | None = None) -> None:
         self.start_s = math.nan
-        self._motion = motion
+        self.motion = motion
         self._end = motion.duration_s
         self._gains = gains
         self._output = output
@@ -109,7 +109,7 @@ class Follow:
         if not self.start_s <= tick.time_s:
             self.start_s = tick.time_s
         t = tick.time_s - self.start_s
-        angle, velocity, acceleration = self._motion.at(t)
+        angle, velocity, acceleration = self.motion.at(t)
         gains, model = self._gains, self._output.model
         feedback = gains.position * (angle - tick.motor_angle_rad)
         feedback += gains.velocity * (velocity - tick.motor_velocity_rad_s)

@@ -34,6 +34,8 @@ SETTLE_SLOW_S = 0.5
 SETTLE_S = 0.3
 #: A phase of constant speed shorter than this tells nothing [s].
 SHORTEST_S = 0.2
+#: The first pushes are smaller than the last by up to this share.
+SMALLER_PUSHES = 0.5
 #: What was held fades away over this, before the first push [s].
 FADE_S = 0.5
 #: A push that moves the motor further than this has broken it away [rad].
@@ -110,7 +112,7 @@ def plan(
         centre_rad=centre,
         warm_up=warm_up_legs(warm_speed, amplitude, procedure.warm_up_time.to("s"), control.acceleration),
         strokes=tuple(strokes),
-        push_nm=tuple(push * (k + 1) / cycles for k in range(cycles)),
+        push_nm=tuple(push * (1.0 - SMALLER_PUSHES * (cycles - 1 - k) / cycles) for k in range(cycles)),
         push_rate=procedure.breakaway_rate.to("N.m/s"),
         duration_s=0.0,
     )

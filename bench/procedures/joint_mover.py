@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from bench.errors import LimitError, SafetyAbort
-from bench.procedures.joint_control import Follow, ImpedanceLaw, Output, Push, Render
+from bench.procedures.joint_control import Follow, Gains, ImpedanceLaw, Output, Push, Render
 from bench.procedures.joint_loop import Command, JointRecording, LoopView, Tick
 from bench.procedures.joint_model import FrictionLaw
 from bench.procedures.joint_motion import Motion, TorqueWave, rest_to_rest
@@ -16,6 +16,7 @@ from bench.procedures.joint_plan import Control
 TEMPERATURE_MARGIN_K = 5.0
 #: Highest acceleration of a gentle move [rad/s2]: 0.1 rad takes half a second.
 GENTLE_ACCELERATION = 2.0
+GENTLE_GAINS = 0.25
 #: A loop may be this much late at the end of a motion [s].
 LATE_S = 0.5
 
@@ -71,9 +72,14 @@ class Mover:
                 remedy="Let it cool.",
             )
 
-    def follow(self, motion: Motion, text: str, *, compensated: bool = False, output: Output | None = None) -> Done:
+    def follow(self, motion: Motion, text: str, *, compensated: bool = False) -> Done:
         """Follow ``motion``, which begins where the joint is wanted; ``compensated`` adds the friction law."""
-        controller = Follow(motion, self.control.gains, output or self.output, self.friction if compensated else None)
+        return self._follow(
+            Follow(motion, self.control.gains, self.output, self.friction if compensated else None), text
+        )
+
+    def _follow(self, controller: Follow, text: str) -> Done:
+        motion = controller.motion
 
         def keeping(tick: Tick, command: Command) -> bool:
             ended = controller(tick, command)
@@ -85,12 +91,22 @@ class Mover:
         self.tell()
         return Done(controller.start_s, controller.start_s + motion.duration_s, view)
 
-    def move(self, goal_rad: float, text: str, *, gentle: Output | None = None) -> Done:
-        """Move to ``goal_rad`` from rest to rest; ``gentle`` with no more than its torque, at a low acceleration."""
+    def move(self, goal_rad: float, text: str) -> Done:
+        """Move to ``goal_rad`` from rest to rest."""
         control = self.control
-        acceleration = min(control.acceleration, GENTLE_ACCELERATION) if gentle else control.acceleration
+        motion = rest_to_rest(self.desired_rad, goal_rad, speed=control.travel_speed, acceleration=control.acceleration)
+        return self.follow(motion, text)
+
+    def move_gently(self, goal_rad: float, text: str, torque_nm: float) -> Done:
+        """Move with low gains, at a low acceleration and with at most ``torque_nm``: nothing is known to be right yet.
+
+        A gear ratio that is twice the profile's makes four times of the gains.
+        """
+        control = self.control
+        gains = Gains(GENTLE_GAINS * control.gains.position, GENTLE_GAINS * control.gains.velocity)
+        acceleration = min(control.acceleration, GENTLE_ACCELERATION)
         motion = rest_to_rest(self.desired_rad, goal_rad, speed=control.travel_speed, acceleration=acceleration)
-        return self.follow(motion, text, output=gentle)
+        return self._follow(Follow(motion, gains, Output(control.model, torque_nm)), text)
 
     def hold(self, seconds: float, text: str) -> Done:
         """Hold the joint where it is wanted."""

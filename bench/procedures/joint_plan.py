@@ -15,6 +15,8 @@ from bench.profile.procedure_joint import JointProcedure
 FRICTION_SHARE = 0.3
 #: A torque below the limit by this share leaves the feedback something to work with.
 FEEDBACK_SHARE = 0.1
+#: To the one side and the other this is what the encoders are compared on, friction's share taken off [rad].
+LEAST_CHECK_RAD = 0.05
 #: Seconds of a run beside its motions: tare, wiring check, way back.
 OVERHEAD_S = 6.0
 
@@ -100,6 +102,13 @@ def check_common(rig: JointRig, control: Control, *, moves: bool, mounted: Speci
         )
     if moves:
         reach = control.check_angle_rad
+        if reach < LEAST_CHECK_RAD:
+            raise LimitError(
+                f"the wiring check moves by {reach:g} rad, at least {LEAST_CHECK_RAD:g} rad are needed to tell anything",
+                reason="wiring_check",
+                where=where,
+                remedy="Ask for a larger check_angle.",
+            )
         check_travel(rig, control.rest_rad - reach, control.rest_rad + reach, "the wiring check", where)
         check_speed(rig, {"travel_speed": control.travel_speed}, where)
     friction = control.model.friction

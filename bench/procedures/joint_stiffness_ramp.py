@@ -35,7 +35,7 @@ class Plan:
     @property
     def duration_s(self) -> float:
         """How long the run should take [s]."""
-        return joint_plan.OVERHEAD_S + self.control.baseline_s + self.replicates * self.wave.duration_s
+        return joint_plan.OVERHEAD_S + 2.0 * self.control.baseline_s + self.replicates * self.wave.duration_s
 
 
 def plan(
@@ -79,3 +79,4 @@ def run(station: JointStation, recording: JointRecording, plan: Plan) -> None:
         recording.phase("ramp", number, math.nan, done.start_s, done.end_s)
         if push.left:
             raise joint_wiring.not_locked(push.peak_rad, plan.torque_nm, label)
+    mover.push(rest, "standing without torque", reach_rad=reach, fade_s=plan.control.baseline_s)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 
 from bench.errors import SafetyAbort
-from bench.procedures.joint_control import Output
 from bench.procedures.joint_motion import TorqueWave
 from bench.procedures.joint_mover import GENTLE_ACCELERATION, Mover, moved_away
 
 #: The motor has to come this close to where the check sent it, as a share of the way.
-ARRIVED_SHARE = 0.3
+ARRIVED_SHARE = 0.5
 #: With the output locked: torque of the check as a share of the rated one, its time [s], and how far the motor may turn
 #: in deflections of the nominal gear (friction and backlash aside).
 LOCKED_SHARE = 0.25
@@ -36,22 +35,23 @@ def check_moving(mover: Mover) -> None:
     control = mover.control
     inertia_nm = control.model.inertia * min(control.acceleration, GENTLE_ACCELERATION)
     needed = control.friction_nm + inertia_nm + control.model.gravity_moment
-    gentle = Output(control.model, min(control.torque_limit_nm, 1.5 * needed))
+    torque = min(control.torque_limit_nm, 1.5 * needed)
     start = mover.desired_rad
     for goal in (start + control.check_angle_rad, start - control.check_angle_rad, start):
         way = abs(goal - mover.desired_rad)
-        done = mover.move(goal, "checking the wiring", gentle=gentle)
+        done = mover.move_gently(goal, "checking the wiring", torque)
         reached = float(done.view.motor_angle_rad[-1])
         if not abs(goal - reached) <= ARRIVED_SHARE * way:
             raise SafetyAbort(
                 f"the motor was sent by {way:.3g} rad and is {abs(goal - reached):.3g} rad short, at up to "
-                f"{gentle.limit_nm:.3g} N.m",
+                f"{torque:.3g} N.m",
                 reason="joint_blocked",
                 where="wiring check",
                 remedy="Look for a locked output, a closed brake or a load that is heavier than its profile says; "
                 "check the sign of the drive's torque.",
             )
-        mover.hold(0.1, "checking the wiring")
+    # Low gains leave friction a good part of the way; full gains must not make a jump of it.
+    mover.desired_rad = reached
 
 
 def check_locked(mover: Mover) -> None:
