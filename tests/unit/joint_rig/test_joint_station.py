@@ -1,0 +1,96 @@
+"""Opening the station of a joint: what is checked, in which order, and what is closed when it fails."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from bench import station_joint
+from bench.errors import CalibrationError, InstrumentDisconnected, InstrumentError, SafetyAbort
+from bench.instruments.protocols import Identity
+from bench.profile import JointRig, parse_profile
+from bench.station import JointStation, open_station
+from bench.station_drivers import Addresses
+
+
+@pytest.fixture
+def lab(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The fake joint instead of the drivers, as nobody has opened it yet."""
+    bench.joint.powered = False
+    bench.joint.log.clear()
+
+    def open_drive(rig: JointRig, addresses: Addresses) -> Any:
+        assert addresses.serial == {"drive": "/dev/ttyACM0"}
+        if not bench.joint.powered:
+            raise InstrumentDisconnected("a drive without supply does not answer", where="drive")
+        bench.joint.log.append("open drive")
+        return bench.joint
+
+    monkeypatch.setattr(station_joint, "open_drive", open_drive)
+    monkeypatch.setattr(station_joint, "open_daq", lambda rig, addresses: bench.daq)
+    monkeypatch.setattr("bench.station.WallClock", lambda: bench.joint)
+    return bench
+
+
+def changed(rig: JointRig, old: str, new: str) -> JointRig:
+    assert old in rig.source.text
+    profile, problems = parse_profile(rig.source.text.replace(old, new), rig.source.path)
+    assert problems == []
+    assert isinstance(profile, JointRig)
+    return profile
+
+
+def test_the_drive_has_its_supply_before_it_is_asked_and_loses_it_before_it_is_closed(lab: Any) -> None:
+    with open_station(lab.rig, "lab") as station:
+        assert isinstance(station, JointStation)
+        assert lab.joint.log[:2] == ["enable True", "open drive"]
+        assert lab.joint.log[-1] == "watchdog 0.1"
+        lab.joint.log.clear()
+    assert lab.joint.log.index("stop") < lab.joint.log.index("enable False") < lab.joint.log.index("drive closed")
+    assert not lab.joint.powered
+
+
+def test_a_pressed_estop_keeps_the_supply_off(lab: Any) -> None:
+    lab.joint.estop = False
+    with pytest.raises(SafetyAbort, match="e-stop is pressed"):
+        open_station(lab.rig, "lab")
+    assert "enable True" not in lab.joint.log
+
+
+def test_a_drive_that_does_not_answer_leaves_no_supply(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(rig: JointRig, addresses: Addresses) -> Any:
+        raise InstrumentDisconnected("cannot open the port", where="/dev/ttyACM0")
+
+    monkeypatch.setattr(station_joint, "open_drive", nobody)
+    with pytest.raises(InstrumentDisconnected, match="cannot open the port"):
+        open_station(lab.rig, "lab")
+    assert lab.joint.log == ["enable True", "enable False"]
+
+
+def test_another_drive_than_the_profile_names_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab.joint, "identify", lambda: Identity("moteus", "fake", "00000000-00000000-00000001"))
+    with pytest.raises(InstrumentError, match="the drive reads back the serial number 00000000"):
+        open_station(lab.rig, "lab")
+    assert not lab.joint.powered
+
+
+@pytest.mark.parametrize(
+    ("old", "told"),
+    [
+        ('serial_number = "TT2201"\nissued', "for the torque_transducer TT9999, but TT2201 is connected"),
+        ('serial_number = "01F2A3B5"\nissued', "for the daq TT9999, but 01F2A3B5 is connected"),
+    ],
+)
+def test_the_certificate_of_another_instrument_is_refused(lab: Any, old: str, told: str) -> None:
+    with pytest.raises(CalibrationError, match=told):
+        open_station(changed(lab.rig, old, 'serial_number = "TT9999"\nissued'), "lab")
+    assert not lab.joint.powered
+
+
+def test_an_expired_certificate_is_refused_before_anything_is_opened(lab: Any) -> None:
+    with pytest.raises(CalibrationError, match="torque_transducer: certificate SYN-TT-0001 was due on 2036-01-07"):
+        open_station(lab.rig, "lab", today=date(2036, 1, 8))
+    assert lab.joint.log == []
+    open_station(lab.rig, "lab", today=date(2036, 1, 8), allow_expired=True).close()
