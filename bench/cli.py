@@ -7,6 +7,7 @@ answer (bad usage, a file that is missing or damaged, a verdict ERROR).
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -163,10 +164,12 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _archived_criteria(run: Run) -> CriteriaProfile:
-    """Return the criteria of the verdict that stands, or the only ones, from the text stored in the archive."""
+    """Return the criteria of the verdict that stands, or the only ones for it, from the text stored in the archive."""
     from bench.profile import CriteriaProfile, parse_profile
 
     texts = {Path(name).stem: name for name in run.texts if name.startswith(_ARCHIVED)}
+    if len(texts) > 1:
+        texts = _for_its_procedure(run, texts)
     judged = [str(verdict.record.get("criteria_name")) for verdict in run.verdicts]
     name = judged[-1] if judged and judged[-1] in texts else next(iter(texts)) if len(texts) == 1 else None
     if name is None:
@@ -181,6 +184,20 @@ def _archived_criteria(run: Run) -> CriteriaProfile:
             remedy="Judge with the bench version the archive names, or by other criteria with --criteria",
         )
     return profile
+
+
+def _for_its_procedure(run: Run, texts: dict[str, str]) -> dict[str, str]:
+    """Return those of the archived criteria that judge the procedure of a run of a joint; all where none does."""
+    from bench.profile import JointCriteria, parse_profile
+    from bench.profile.criteria_joint import JUDGES
+
+    kept = {}
+    for name, stored in texts.items():
+        profile, _ = parse_profile(run.texts[stored], Path(f"{run.path}:{stored}"))
+        judged = {JUDGES[one.metric] for one in profile.criteria} if isinstance(profile, JointCriteria) else set()
+        if str(run.provenance["procedure"]) in judged:
+            kept[name] = stored
+    return kept or texts
 
 
 def _print_verdict(verdict: Verdict) -> None:
@@ -239,7 +256,9 @@ def summary(run: Run) -> list[str]:
     lines.append("phases")
     for phase in run.phases:
         span = f"{phase.start_s:9.3f} to {phase.end_s:9.3f} s"
-        lines.append(f"  {phase.replicate:3d}  {phase.name:12} {span}  {phase.speed_mm_s:g} mm/s")
+        lines.append(
+            f"  {phase.replicate:3d}  {phase.name:12} {span}{_speed(phase.speed_mm_s, phase.angular_speed_rad_s)}"
+        )
     lines.append("channels")
     for name in run.channels():
         channel = run.channel(name)
@@ -255,6 +274,13 @@ def summary(run: Run) -> list[str]:
             f"{record.get('outcome')}, {verdict.path.name}"
         )
     return [*lines, "no verdict"] if not verdicts else lines
+
+
+def _speed(along_mm_s: float, about_rad_s: float) -> str:
+    """Return the speed of a phase: along the axis, about the joint, or nothing where it has none."""
+    if math.isfinite(along_mm_s):
+        return f"  {along_mm_s:g} mm/s"
+    return f"  {about_rad_s:+g} rad/s" if math.isfinite(about_rad_s) else ""
 
 
 def _commit(git: dict[str, object]) -> str:

@@ -136,7 +136,8 @@ class JointEvidence:
     def row_uncertainty_s(self) -> float:
         """Standard uncertainty of the time of a row of the drive on the DAQ's clock [s].
 
-        The row is somewhere in its transaction (rectangular over ± half of it).
+        The row is somewhere in its transaction, and the DAQ's first sample somewhere in that of its start: both
+        rectangular over ± half of it.
         """
         half = self.channel("time_half_width", "s", "time").values
         if not len(half) or not np.isfinite(half).all():
@@ -144,7 +145,9 @@ class JointEvidence:
                 "the time of the drive's rows is not known", where=f"{self.where}: time_half_width",
                 remedy="Record with the time alignment of the loop",
             )  # fmt: skip
-        return float(np.percentile(half, 95.0)) / math.sqrt(3.0)
+        anchor = self.run.anchors.get("daq")
+        started = 0.0 if anchor is None else 1e-9 * anchor.half_width_ns
+        return math.hypot(float(np.percentile(half, 95.0)), started) / math.sqrt(3.0)
 
     def before(self, stretch: Stretch, seconds: float) -> Floats:
         """Joint angle [rad] over the time before a stretch."""

@@ -32,6 +32,10 @@ ZERO_SHARE = 0.005
 COMMAND_SHARE = 0.01
 #: The feed-forward recorded is what the archived file gives, within this share of it and of the rated torque.
 FEEDFORWARD_SHARE, FEEDFORWARD_RATED = 0.03, 0.002
+#: A transducer that is alive shows this share of the rated torque somewhere in the run.
+ALIVE_SHARE = 0.005
+#: Torque of motor and transducer that go against each other by this correlation: one of them is inverted.
+AGAINST = -0.5
 #: A joint moves at the speed wanted when its mean speed is within this share of it.
 SPEED_SHARE = 0.2
 #: Temperature and load may leave the feed-forward's validity by so much [K] and this share.
@@ -49,6 +53,7 @@ def why_not(evidence: JointEvidence, criteria: JointCriteria) -> str:
         lambda: _saturated(evidence),
         lambda: _conversion(evidence),
         lambda: _encoders(evidence),
+        lambda: _transducer(evidence),
         lambda: _drifted(evidence),
         lambda: _aligned(evidence),
     )
@@ -175,6 +180,27 @@ def _joint_angle(evidence: JointEvidence) -> tuple[Floats, Floats]:
     between = np.diff(rows, prepend=-np.inf, append=np.inf)[following]
     near = between <= LONGEST_HOLE_TICKS * evidence.period_s
     return time[near], angle.values[taken][near]
+
+
+def _transducer(evidence: JointEvidence) -> str:
+    """The transducer answers to what the motor does: one that is dead or inverted reads nothing of the joint."""
+    torque = evidence.torque
+    low, high = np.percentile(torque.values, (0.1, 99.9))
+    if high - low < ALIVE_SHARE * evidence.facts.rated_torque:
+        return (
+            f"the torque transducer hardly moved in the whole run ({high - low:.3g} N.m): it may be dead, or the load "
+            "does not load it. Look at its cable"
+        )
+    taken = slice(None, None, max(1, len(torque.values) // 5000))
+    motor = np.interp(torque.time_s[taken], evidence.drive_time_s, evidence.drive("command_torque"))
+    sound = np.isfinite(motor)
+    together = float(np.corrcoef(motor[sound], torque.values[taken][sound])[0, 1])
+    if together < AGAINST:
+        return (
+            f"the torques of motor and transducer go against each other (correlation {together:.2f}): the transducer "
+            "or the drive is wired inverted, or a sign in the rig profile is wrong"
+        )
+    return ""
 
 
 def _aligned(evidence: JointEvidence) -> str:

@@ -25,6 +25,16 @@ def drifting(made: Any) -> None:
     made.daq["transducer_voltage"] += 8e-3 / 3.0 * made.daq["time"]
 
 
+def dead(made: Any) -> None:
+    made.daq["joint_torque"] *= 0.0
+    made.daq["transducer_voltage"] = made.daq["joint_torque"] + 0.01
+
+
+def inverted(made: Any) -> None:
+    made.daq["joint_torque"] *= -1.0
+    made.daq["transducer_voltage"] = made.daq["joint_torque"] / 3.0 + 0.01
+
+
 def saturated(made: Any) -> None:
     made.daq["transducer_voltage"][5000] = 9.99
 
@@ -164,6 +174,8 @@ def restless(made: Any) -> None:
         (moved_start, "the joint had 0.07 rad to go, and the step commanded is 0.12 rad"),
         (restless, "the joint was not seen at rest before it was stepped"),
         (at_the_limit, "the commanded torque stood at its limit"),
+        (dead, "the torque transducer hardly moved in the whole run"),
+        (inverted, "the torques of motor and transducer go against each other"),
     ],
 )
 def test_a_step_that_is_not_the_one_commanded_has_no_value(
