@@ -12,7 +12,7 @@ unknown (ripple) is in ``u`` through the controller: as a regressor it would pul
 
 ::
 
-    fit = identify_friction(segments, model="stribeck")
+    fit = identify_friction(run, model="stribeck")
     fit.parameters["coulomb"], fit.shares
 """
 
@@ -20,16 +20,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from bench.errors import Refused
+from bench.identify.alignment import Alignment
 from bench.identify.blas import single_thread
 from bench.identify.bounded import Solution, minimise
 from bench.identify.estimate import Estimate
 from bench.identify.friction_answer import TYPICAL_TEMPERATURE_COEFFICIENT, answer
 from bench.identify.friction_design import Design, assemble, share_of_excess, shares
 from bench.identify.friction_fit import Floats, FrictionFit, Shares
+from bench.identify.joint_record import RunLike
+from bench.identify.joint_runs import origin_of, sweep_segments, transducer_uncertainty
 from bench.identify.robust import cluster_covariance
 from bench.identify.sweep import SETTLE_TRAVEL_RAD, Segment
 
@@ -44,7 +48,7 @@ SPAN_K = 3.0
 
 
 def identify_friction(
-    segments: Sequence[Segment],
+    source: Sequence[Segment] | RunLike,
     model: str = "stribeck",
     *,
     torque_scale: Estimate | None = None,
@@ -52,18 +56,20 @@ def identify_friction(
     reference_temperature: float | None = None,
     motor_inertia: float = 0.0,
     slowest_speed: float | None = None,
-    gain_uncertainty: float = 0.0,
-    zero_uncertainty: float = 0.0,
+    gain_uncertainty: float | None = None,
+    zero_uncertainty: float | None = None,
     settle_travel: float = SETTLE_TRAVEL_RAD,
     ripple: bool = True,
+    alignment: Alignment | None = None,
     where: str = "friction sweep",
 ) -> FrictionFit:
-    """Fit a friction law to condensed stretches.
+    """Fit a friction law to a friction sweep.
 
     Parameters
     ----------
-    segments : sequence of Segment
-        Both directions, at least three speeds each for ``stribeck`` and two for ``coulomb_viscous``.
+    source : Run, or sequence of Segment
+        An archived run with ``sweep`` phases, or condensed stretches. Both directions, at least three speeds each
+        for ``stribeck`` and two for ``coulomb_viscous``.
     model : str
         ``coulomb_viscous`` (speeds above the stiction zone) or ``stribeck``; the steady state of LuGre is the latter.
     torque_scale : Estimate, optional
@@ -77,12 +83,15 @@ def identify_friction(
         Joint-referred [kg.m2], for what little acceleration the settled stretches have.
     slowest_speed : float, optional
         Slower stretches are left out [rad/s]. By default none for ``stribeck``, and three Stribeck velocities else.
-    gain_uncertainty, zero_uncertainty : float
-        Standard uncertainties of the transducer: of its gain [1] and of its zero [N.m].
+    gain_uncertainty, zero_uncertainty : float, optional
+        Standard uncertainties of the transducer: of its gain [1] and of its zero [N.m]. By default those of the run's
+        rig profile; zero for stretches.
     settle_travel : float
         Travel after a change of speed that is left out [rad].
     ripple : bool
         Take the harmonics of the rotor's turn out that the slow stretches show.
+    alignment : Alignment, optional
+        Between the clocks of a run, where it is known already.
     where : str
         Named in errors.
 
@@ -93,6 +102,15 @@ def identify_friction(
     """
     if model not in MODELS:
         raise Refused(f"no friction model '{model}'", reason="model", where=where, remedy=f"Take {' or '.join(MODELS)}")
+    gain, zero, origin = gain_uncertainty or 0.0, zero_uncertainty or 0.0, None
+    if isinstance(source, Sequence):
+        segments = source
+    else:
+        stated = transducer_uncertainty(source)
+        gain = stated[0] if gain_uncertainty is None else gain_uncertainty
+        zero = stated[1] if zero_uncertainty is None else zero_uncertainty
+        origin, where = origin_of(source), str(source.path)
+        segments = sweep_segments(source, alignment=alignment)
     stribeck = model == "stribeck"
     if slowest_speed is None:
         slowest_speed = 0.0 if stribeck else _stiction_zone(segments, settle_travel, where)
@@ -100,9 +118,10 @@ def identify_friction(
     design = assemble(segments, selections, slowest_speed, motor_inertia, reference_temperature, where=where)
     _check_speeds(design, 3 if stribeck else 2, where)
     with single_thread():
-        return Identification(design, stribeck, torque_scale, temperature_coefficient, where).fit(
-            ripple, gain_uncertainty, zero_uncertainty, shares(segments, selections, slowest_speed)
+        found = Identification(design, stribeck, torque_scale, temperature_coefficient, where).fit(
+            ripple, gain, zero, shares(segments, selections, slowest_speed)
         )
+    return replace(found, origin=origin)
 
 
 def _stiction_zone(segments: Sequence[Segment], settle_travel: float, where: str) -> float:
@@ -147,7 +166,7 @@ class Identification:
         self.design, self.stribeck, self.scale, self.where = design, stribeck, torque_scale, where
         self.known_alpha, self.free_alpha = temperature_coefficient, False
         self.alpha = temperature_coefficient.value if temperature_coefficient else 0.0
-        self.notes: list[str] = []
+        self.notes = [] if design.temperature_known else ["no temperature was recorded: the parameters refer to none"]
         self.linear = ["torque_scale"] * (torque_scale is None) + ["coulomb"] + ["stribeck_excess"] * stribeck
         self.linear += ["viscous", "offset", "load_coefficient"]
         self.waves: list[int] = []

@@ -14,6 +14,8 @@ from bench.identify.sweep import Segment, Selection
 
 Floats = NDArray[np.float64]
 
+UNKNOWN_DEGC = 25.0
+"""What parameters refer to where no temperature was recorded."""
 FEWEST_BINS = 3
 RIPPLE_BELOW_HZ = 4.0
 """A faster ripple is not answered by the command but by the rotor's inertia; its bins average it."""
@@ -43,6 +45,7 @@ class Design:
     lengths: list[int]
     speeds: Floats
     reference_temperature: float
+    temperature_known: bool
 
     @property
     def weight(self) -> Floats:
@@ -136,7 +139,7 @@ def assemble(
     weight = stacked["root"] ** 2
     known = np.isfinite(warmth)
     if reference_temperature is None:
-        reference_temperature = float(np.average(warmth[known], weights=weight[known])) if known.any() else np.nan
+        reference_temperature = float(np.average(warmth[known], weights=weight[known])) if known.any() else UNKNOWN_DEGC
     orders = parts[0][0].orders
     waves = [_slow_waves(segment, orders)[used] for segment, used in parts]
     return Design(
@@ -147,6 +150,7 @@ def assemble(
         lengths=[int(used.sum()) for _, used in parts],
         speeds=np.array([segment.speed for segment, _ in parts]),
         reference_temperature=reference_temperature,
+        temperature_known=bool(known.any()),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bench.identify.estimate import Estimate, Source, combine
+from bench.identify.joint_runs import Origin
 from bench.identify.robust import RobustCovariance
 from bench.models.friction import Friction
 
@@ -93,6 +94,8 @@ class FrictionFit:
         Bins used less parameters; the uncertainty counts stretches instead.
     stretches : int
     notes : tuple of str
+    origin : Origin or None
+        The archive it came from.
     """
 
     model: str
@@ -111,6 +114,14 @@ class FrictionFit:
     degrees_of_freedom: int
     stretches: int
     notes: tuple[str, ...]
+    origin: Origin | None = None
+
+    @property
+    def text(self) -> str:
+        """The fit as a feed-forward file; see :func:`bench.identify.feedforward.assemble`."""
+        from bench.identify.feedforward import assemble
+
+        return assemble(self).text
 
     @property
     def covariance(self) -> Floats:

@@ -24,9 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.identify.alignment import Alignment
 from bench.identify.bounded import minimise
 from bench.identify.estimate import Estimate, Source, combine
 from bench.identify.friction_fit import FrictionFit
+from bench.identify.joint_record import RunLike
+from bench.identify.joint_runs import breakaway_stretches
 from bench.identify.lugre_path import Bristle, PreSliding, PreSlidingPath, no_reversals, resolution_of, thin
 from bench.identify.robust import RobustCovariance, cluster_covariance
 from bench.models.friction import Friction
@@ -73,7 +76,7 @@ class LugreFit:
 
 
 def identify_lugre(
-    stretches: Sequence[PreSliding],
+    source: Sequence[PreSliding] | RunLike,
     steady: FrictionFit | Friction,
     *,
     torque_scale: float | None = None,
@@ -81,14 +84,16 @@ def identify_lugre(
     cutoff_hz: float | None = CUTOFF_HZ,
     free_level: bool = False,
     angle_resolution: float | None = None,
+    alignment: Alignment | None = None,
     where: str = "breakaway",
 ) -> LugreFit:
     """Fit the bristles.
 
     Parameters
     ----------
-    stretches : sequence of PreSliding
-        Reversals without full sliding in between are best; sliding is allowed.
+    source : Run, or sequence of PreSliding
+        An archived run with ``breakaway`` phases, or stretches. Reversals without full sliding in between are best;
+        sliding is allowed.
     steady : FrictionFit or Friction
         The sliding friction. A fit brings its torque scale and its uncertainty along.
     torque_scale : float, optional
@@ -101,12 +106,20 @@ def identify_lugre(
         Fit the breakaway level as well instead of taking it from the sweep.
     angle_resolution : float, optional
         What the angle is rounded to [rad]; by default it is looked for in the values.
+    alignment : Alignment, optional
+        Between the clocks of a run, where it is known already.
 
     Raises
     ------
     Refused
         ``no_reversals``: the angle did not move, or the torque stayed so low that only a spring is seen.
     """
+    if isinstance(source, Sequence):
+        stretches = list(source)
+    else:
+        where = str(source.path)
+        stretches, step = breakaway_stretches(source, alignment=alignment)
+        angle_resolution = step if angle_resolution is None else angle_resolution
     fit = steady if isinstance(steady, FrictionFit) else None
     law = steady.law if isinstance(steady, FrictionFit) else steady
     scale = torque_scale if torque_scale is not None else fit.torque_scale if fit else 1.0

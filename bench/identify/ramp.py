@@ -85,7 +85,8 @@ def branches(stretches: list[Ramp], *, kept_hz: float = KEPT_HZ, where: str) -> 
             )
         # the turn's own deflection starts a branch: an average about it would cut the corner
         turns = [0, *_turns(deflection, TURN * span), len(deflection) - 1]
-        for i, (start, stop) in enumerate(pairwise(turns)):
+        begins = True
+        for start, stop in pairwise(turns):
             count = (stop - start) // step
             direction = float(np.sign(deflection[stop] - deflection[start]))
             if count < 3 or direction == 0.0:
@@ -93,7 +94,8 @@ def branches(stretches: list[Ramp], *, kept_hz: float = KEPT_HZ, where: str) -> 
             part = slice(start, start + count * step)
             lengths.append(count)
             ways.append(abs(float(deflection[stop] - deflection[start])))
-            fresh.append(i == 0)
+            fresh.append(begins)
+            begins = False
             moved = np.maximum(direction * (deflection[part] - deflection[start]), 0.0)
             columns["direction"].append(np.full(count, direction))
             columns["travel"].append(_average(moved, step))

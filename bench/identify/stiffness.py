@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise, product
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,11 @@ from numpy.typing import NDArray
 from bench.errors import Refused
 from bench.identify.bounded import Solution, minimise
 from bench.identify.estimate import Estimate, Source, combine
+from bench.identify.joint_record import RunLike
+from bench.identify.joint_runs import Origin, origin_of, ramp_stretches, transducer_uncertainty
 from bench.identify.lugre_path import resolution_of
 from bench.identify.ramp import KEPT_HZ, Branches, Ramp, branches
+from bench.identify.ramp_scale import ramp_torque_scale
 from bench.identify.robust import RobustCovariance, cluster_covariance
 from bench.models.transmission import Transmission
 
@@ -51,8 +54,6 @@ ENOUGH = 1e-10
 TOLD = 1.5
 """A gap counts as told above so many of its expanded uncertainties."""
 REACHED = 0.97
-SLIDING_TRAVEL_RAD = 1.5e-3
-"""Travel after a turn until the motor's bristles slide; the torque scale is told after it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class StiffnessFit:
         Left-over torque [N.m].
     branches : int
     notes : tuple of str
+    origin : Origin or None
+        The archive it came from.
     """
 
     parameters: Mapping[str, Estimate]
@@ -92,6 +95,7 @@ class StiffnessFit:
     rms_Nm: float
     branches: int
     notes: tuple[str, ...]
+    origin: Origin | None = None
 
     @property
     def covariance(self) -> Floats:
@@ -133,9 +137,9 @@ class StiffnessFit:
 
 
 def identify_stiffness(
-    stretches: Sequence[Ramp],
+    source: Sequence[Ramp] | RunLike,
     *,
-    gain_uncertainty: float = 0.0,
+    gain_uncertainty: float | None = None,
     angle_resolution: float | None = None,
     kept_hz: float = KEPT_HZ,
     where: str = "stiffness ramp",
@@ -144,10 +148,11 @@ def identify_stiffness(
 
     Parameters
     ----------
-    stretches : sequence of Ramp
-        Each of them without interruption; at least four branches in all.
-    gain_uncertainty : float
-        Standard uncertainty of the transducer's gain [1].
+    source : Run, or sequence of Ramp
+        An archived run with ``ramp`` phases, or stretches, each of them without interruption; at least four
+        branches in all.
+    gain_uncertainty : float, optional
+        Standard uncertainty of the transducer's gain [1]; by default that of the run's rig profile, zero for stretches.
     angle_resolution : float, optional
         What the deflection is rounded to [rad]; by default it is looked for in the values. No gap below is told.
     kept_hz : float
@@ -158,11 +163,20 @@ def identify_stiffness(
     Refused
         ``too_few_cycles``, ``no_deflection``, ``not_converged``, ``not_identifiable``.
     """
-    data = branches(list(stretches), kept_hz=kept_hz, where=where)
+    origin = None
+    if isinstance(source, Sequence):
+        stretches = list(source)
+    else:
+        origin, where = origin_of(source), str(source.path)
+        stretches, step = ramp_stretches(source)
+        angle_resolution = step if angle_resolution is None else angle_resolution
+        gain_uncertainty = transducer_uncertainty(source)[0] if gain_uncertainty is None else gain_uncertainty
+    data = branches(stretches, kept_hz=kept_hz, where=where)
     problem, solution = _simplest(data, where)
     if angle_resolution is None:
         angle_resolution = max(resolution_of(one.deflection) for one in stretches)
-    return _answer(problem, solution, gain_uncertainty, angle_resolution / math.sqrt(6.0))
+    found = _answer(problem, solution, gain_uncertainty or 0.0, angle_resolution / math.sqrt(6.0))
+    return replace(found, origin=origin)
 
 
 def _simplest(data: Branches, where: str) -> tuple[_Problem, Solution]:
@@ -342,7 +356,7 @@ def _answer(problem: _Problem, solution: Solution, gain: float, rounding: float)
     if abs(float(law.slope(law.deflection(load))) / law.stiffness_load - 1.0) > 1.0 - REACHED:
         notes.append(f"the stiffness still changes at {load:.3g} N.m: stiffness_load is extrapolated, ramp higher")
     return StiffnessFit(
-        found, names, own, sources, law, load, told, limit, _torque_scale(data, gain),
+        found, names, own, sources, law, load, told, limit, ramp_torque_scale(data, gain),
         float(np.sqrt(np.mean(solution.residual**2))) * problem.size, len(data.lengths), tuple(notes),
     )  # fmt: skip
 
@@ -357,25 +371,3 @@ def _at_bound(solution: Solution, problem: _Problem, extra: Mapping[str, float] 
     except Refused:
         source = Source("branches", np.full((len(kept), 1), math.inf))
     return combine(0.0, gradient, [source], *UNITS["backlash"], extra)
-
-
-def _torque_scale(data: Branches, gain: float) -> Estimate | None:
-    """Slope of transducer over command, up and down, where the motor slides: friction and its load part taken out."""
-    if data.command is None:
-        return None
-    sliding = data.travel > SLIDING_TRAVEL_RAD
-    edges = np.cumsum([0, *data.lengths])
-    lengths = [int(sliding[a:b].sum()) for a, b in pairwise(edges)]
-    if sum(n >= 3 for n in lengths) < 3 or len(set(data.direction[sliding].tolist())) < 2:
-        return None
-    torque, way = data.torque[sliding], data.direction[sliding]
-    columns = np.stack([torque, way, way * np.abs(torque), np.ones(len(torque))], axis=1)
-    beta = np.linalg.lstsq(columns, data.command[sliding], rcond=None)[0]
-    residual = columns @ beta - data.command[sliding]
-    try:
-        scatter = cluster_covariance(columns, residual, [n for n in lengths if n])
-    except Refused:
-        return None
-    value = 1.0 / float(beta[0])
-    gradient = np.array([-(value**2), 0.0, 0.0, 0.0])
-    return combine(value, gradient, [scatter.source("branches", gradient)], "1", "number", {"gain": gain * value})
