@@ -104,7 +104,7 @@ def check_common(rig: JointRig, control: Control, *, moves: bool, mounted: Speci
         reach = control.check_angle_rad
         if reach < LEAST_CHECK_RAD:
             raise LimitError(
-                f"the wiring check moves by {reach:g} rad, at least {LEAST_CHECK_RAD:g} rad are needed to tell anything",
+                f"the wiring check moves by {reach:g} rad, at least {LEAST_CHECK_RAD:g} rad are needed",
                 reason="wiring_check",
                 where=where,
                 remedy="Ask for a larger check_angle.",
