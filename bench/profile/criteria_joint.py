@@ -50,11 +50,12 @@ class JointAnalysisProfile(Section):
     """How a joint's archive is analysed before anything is judged.
 
     ``evaluation_band`` is the low-pass every torque is judged in, fixed here and never widened or narrowed for a fit.
-    ``cutoff_ratio`` is the fit's cut-off as a share of the joint's bandwidth. ``speed`` is the one tracking is judged
-    at: a run at another speed is not what the limits are meant for.
+    ``friction`` is the law of the hold-out outside the stiction zone; ``stribeck`` takes its velocity from the run's
+    feed-forward file. ``cutoff_ratio`` is the fit's cut-off as a share of the joint's bandwidth. ``speed`` is the one
+    tracking is judged at: a run at another speed is not what the limits are meant for.
     """
 
-    friction: Literal["coulomb_viscous", "asymmetric", "stribeck"] = "stribeck"
+    friction: Literal["coulomb_viscous", "asymmetric", "stribeck"] = "coulomb_viscous"
     evaluation_band: Frequency
     cutoff_ratio: float = Field(default=0.4, ge=1 / 3, le=1 / 2)
     settle_band: PositiveRatio = Value(2.0, "%", "ratio")
