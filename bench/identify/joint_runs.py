@@ -26,6 +26,8 @@ PIECE_S = 15.0
 STILL_RAD = 2e-4
 SAME_CLOCK = Alignment(0.0, 5e-4, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0)
 """The archive's own times, good to half a transaction: at 4 N.m/s that is 2 mN.m."""
+DRIVES = ("drive", "moteus")
+"""Names by which a run's instruments tell the drive: its role, or its make."""
 LEAST_PUSH = 0.5
 """Pushes smaller than this share of the largest only load the gear."""
 
@@ -47,7 +49,7 @@ class Origin:
 def origin_of(run: Any) -> Origin:
     """Say where a run came from."""
     told = run.provenance
-    serial = next((one["serial_number"] for one in told.get("instruments", ()) if one.get("name") == "drive"), None)
+    serial = next((one["serial_number"] for one in told.get("instruments", ()) if one.get("name") in DRIVES), None)
     return Origin(
         run.path.name, run.name, run.digest, run.simulated, str(told["rig"]), str(told["specimen"]), serial or None,
         run.ended_utc or run.started_utc,
