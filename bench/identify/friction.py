@@ -236,6 +236,15 @@ class Identification:
         squares = [float(np.sum(self.projected(v)[1] ** 2)) for v in grid]
         return float(grid[int(np.argmin(squares))])
 
+    def refined(self, velocity: float) -> float:
+        """Stribeck velocity of the best fit without ripple [rad/s]; the start where there is none."""
+        if not self.stribeck:
+            return velocity
+        try:
+            return math.exp(self.solve(velocity).vector[len(self.linear) + 2 * len(self.waves)])
+        except Refused:
+            return velocity
+
     def bounds(self) -> tuple[float, float]:
         speeds = np.abs(self.design.speeds)
         return float(0.5 * speeds.min()), float(speeds.max())
@@ -284,8 +293,8 @@ class Identification:
     def fit(self, ripple: bool, gain: float, zero: float, used: Shares) -> FrictionFit:
         velocity = self.search() if self.stribeck else 1.0
         if ripple:
+            velocity = self.refined(velocity)  # a coarse velocity would leave more than a small ripple
             self.waves = self.design.rippling(lambda: self.projected(velocity)[1], self.waves)
-            velocity = self.search() if self.stribeck else 1.0
         solution = self.solve(velocity)
         if self.known_alpha is None and np.ptp(self.design.warmer) >= SPAN_K:
             solution = self._with_temperature(solution, velocity)

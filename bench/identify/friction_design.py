@@ -17,10 +17,10 @@ Floats = NDArray[np.float64]
 UNKNOWN_DEGC = 25.0
 """What parameters refer to where no temperature was recorded."""
 FEWEST_BINS = 3
-RIPPLE_BELOW_HZ = 4.0
+RIPPLE_BELOW_HZ = 8.0
 """A faster ripple is not answered by the command but by the rotor's inertia; its bins average it."""
 RIPPLE_GAIN = 0.2
-"""A harmonic is taken in when it explains this share of the squares that are left."""
+"""A harmonic is taken in when it explains this share of the squares that are left where it is slow."""
 MOST_RIPPLES = 3
 
 
@@ -71,10 +71,11 @@ class Design:
         """
         while len(waves) < MOST_RIPPLES:
             left = residual()
-            square = float(left @ left)
             gains = []
             for i in range(len(self.orders)):
                 pair = np.stack(self.waves(i), axis=1) * self.root[:, None]
+                slow = np.any(pair != 0.0, axis=1)  # only where this harmonic is slow can it explain anything
+                square = float(np.sum(left[slow] ** 2))
                 beta = np.linalg.lstsq(pair, left, rcond=1e-6)[0]
                 gains.append(0.0 if i in waves or square <= 0.0 else float(np.sum((pair @ beta) ** 2)) / square)
             best = int(np.argmax(gains)) if gains else 0

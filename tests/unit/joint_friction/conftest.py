@@ -57,7 +57,7 @@ class Sweep:
         torque = self.gravity * np.sin(angle)
         friction = self.friction.torque(velocity, load=torque, temperature=temperature)
         rippling = self.ripple * np.sin(2.0 * RATIO * angle + 0.7)
-        if abs(speed) * RATIO * 2.0 > 25.0:  # the inertia takes what is fast
+        if abs(speed) * RATIO * 2.0 > 50.0:  # the inertia takes what is fast
             rippling = np.zeros_like(rippling)
         command = (torque + friction - rippling + self.segment_scatter * rng.standard_normal()) / self.torque_scale
         if self.resolution:
