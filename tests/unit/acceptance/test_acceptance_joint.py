@@ -54,7 +54,8 @@ def test_exact_compensation_passes_with_noise_and_certificates_for_its_uncertain
         (3, 0.02),
         (4, -0.02),
     ]
-    assert Verdict.from_record(verdict.to_record()) == verdict or verdict.rows[0].replicates[0].speed_mm_s != 0
+    record = verdict.to_record()
+    assert Verdict.from_record(record).to_record() == record
 
 
 @pytest.mark.parametrize(
