@@ -39,7 +39,7 @@ AGAINST = -0.5
 #: A joint moves at the speed wanted when its mean speed is within this share of it.
 SPEED_SHARE = 0.2
 #: Temperature and load may leave the feed-forward's validity by so much [K] and this share.
-TEMPERATURE_MARGIN_K = 2.0
+TEMPERATURE_MARGIN_K = 0.5
 LOAD_MARGIN = 0.1
 #: A file written by another computer may bear a time this much ahead [s].
 CLOCKS_APART_S = 60.0
