@@ -63,9 +63,9 @@ class LinearStage(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DriveState:
-    """What a joint drive reports in one reply; rotor side.
+    """What a joint drive reports in one reply; rotor side. Not frozen: that would cost a control loop 4 us a tick.
 
     ``rotor_angle_rad`` [rad] is cumulative, ``rotor_torque_nm`` [N.m] the drive's own figure, and
     ``motor_temperature_degc`` NaN without a sensor. ``mode`` and ``fault`` are the drive's own numbers.

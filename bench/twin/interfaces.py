@@ -31,6 +31,8 @@ class World(Protocol):
 
     tick_ns: int
     real_time: bool
+    on_idle: list[Callable[[], None]]
+    """Called, lock held, when a client was answered and computes: time for what must be done anyway."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:

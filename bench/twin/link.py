@@ -38,11 +38,11 @@ class Link:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._thread = threading.local()
         self.clock = TwinClock(self)
         self.control = TwinControl(self)
         self.real_time = False
         self.tick_ns = 0
-        self._thread = threading.local()
         self._connections: list[Connection] = []
         self._lease: Connection | None = None
         self._closed = threading.Event()
@@ -169,6 +169,7 @@ class TwinClock:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._thread = link._thread
         self.simulated = True
 
     def now_ns(self) -> int:
@@ -179,7 +180,7 @@ class TwinClock:
         TwinError
             When it is asked for ever in a loop that waits for nothing: virtual time would never move.
         """
-        connection = self._link.own_connection
+        connection: Connection | None = getattr(self._thread, "connection", None)
         if connection is None:
             return self._link.control.now_ns()
         if connection.fresh:

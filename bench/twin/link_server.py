@@ -139,6 +139,8 @@ class _Connection:
                 reply = self._hello(payload) if not self.role else self._handle(op, device, count, time_ns, payload)
                 if reply is not None:
                     self.sock.sendall(reply)
+                    if op == Op.READ:
+                        self.world.work_ahead()
             del buffer[:offset]
 
     def _handle(self, op: int, device: int, count: int, time_ns: int, payload: bytes) -> bytes | None:

@@ -87,9 +87,12 @@ class TwinSerial(serial.SerialBase):  # type: ignore[misc]
 
     def read1(self, size: int = -1) -> bytes:
         """Return what has arrived, at most ``size`` bytes; waits for the first one, up to the timeout. As in ``io``."""
-        if not self._buffer or not self.is_open:
-            self._fill(1)
-        return self._take(len(self._buffer) if size < 0 else size)
+        if self._buffer or size >= 0 or not self.is_open:
+            if not self._buffer:
+                self._fill(1)
+            return self._take(len(self._buffer) if size < 0 else size)
+        timeout = self._timeout
+        return self._fetch(self._connection(), 1, FOREVER if timeout is None else max(0, round(timeout * 1e9)))
 
     def read_until(self, expected: bytes = b"\n", size: int | None = None) -> bytes:
         """Return bytes up to and including ``expected``, ``size`` bytes, or what came before a timeout."""

@@ -32,6 +32,7 @@ FREE_CALL_LIMIT = 5000
 STALL_WALL_S = 120.0
 """Wall time a parked participant waits for the others to park before it gives up loudly."""
 LOG_LINES = 200_000
+_FOR_EVER = "every participant waits for something that no event can bring"
 
 
 class SimWorld:
@@ -57,6 +58,7 @@ class SimWorld:
         self.lost_ns = 0
         self.fault: str | None = None
         self.on_lost: list[Callable[[str], None]] = []
+        self.on_idle: list[Callable[[], None]] = []
         self.largest_gap_s = 0.0
         self.largest_gap_at_ns = 0
         self._now = 0
@@ -67,6 +69,17 @@ class SimWorld:
         self._handled = threading.Condition(self.lock)
         self.closed = False
         self._pacer = Pacer(self) if real_time else None
+
+    def work_ahead(self) -> None:
+        """Virtual time, once a client has what it waited for: let the plant do beforehand what it will be asked for."""
+        if self.on_idle and not self.real_time:
+            with self.lock:
+                if self.fault is None:
+                    try:
+                        for action in self.on_idle:
+                            action()
+                    except Exception as error:
+                        self.fail(error)
 
     # -- clock and timers ---------------------------------------------------------------------------------------------
 
@@ -286,7 +299,42 @@ class SimWorld:
             if until_ns is not None and until_ns <= self._now:
                 self.free_call(member, "a wait until a time that has passed")
                 return False
+            if self._pacer is None and not self._waiters and self._alone(member):
+                return self._move_alone(until_ns, ready)
             return self._park(member, until_ns, ready)
+
+    def _alone(self, member: Member) -> bool:
+        """Whether ``member`` is the only participant."""
+        for other in self.members.values():
+            if not other.passive and other is not member:
+                return False
+        return not member.passive
+
+    def _move_alone(self, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
+        """Park the only participant while nobody else waits: what :meth:`_schedule` would do, and nothing but that."""
+        heap = self._heap
+        while True:
+            while heap and heap[0][2].action is None:
+                heapq.heappop(heap)
+            time_ns = heap[0][0] if heap else until_ns
+            if until_ns is not None and (time_ns is None or until_ns < time_ns):
+                time_ns = until_ns
+            if time_ns is None:
+                self.fail(TwinError(_FOR_EVER))
+            else:
+                if time_ns > self._now:
+                    self._now = time_ns
+                self._run_due()
+            held = False
+            if self.fault is None and self.lost is None and ready is not None:
+                try:
+                    held = ready()
+                except Exception as error:
+                    self.fail(error)
+            if self.fault is not None or self.lost is not None:
+                raise TwinError(str(self.fault or self.lost), where="twin")
+            if held or (until_ns is not None and until_ns <= self._now):
+                return held
 
     def _park(self, member: Member, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
         waiter = Waiter(member, until_ns, ready)
@@ -379,7 +427,7 @@ class SimWorld:
                 return
             time_ns = self.next_ns()
             if time_ns is None:
-                self.fail(TwinError("every participant waits for something that no event can bring"))
+                self.fail(TwinError(_FOR_EVER))
                 return
             if time_ns > self._now:
                 self._now = time_ns

@@ -236,3 +236,57 @@ def test_commands_at_any_phase_of_a_tick_leave_the_torque_right(phase_ns: int) -
             bench.wait(0.002)
         torques.append(bench.plant.joint_torque().copy())
     assert np.abs(torques[0] - torques[1]).max() < 2e-3 * np.abs(torques[1]).max()
+
+
+def looped(idle: float) -> tuple[Bench, int]:
+    """A control loop with what disturbs one; ``idle`` is how often the world has time to work ahead."""
+    bench = Bench()
+    rng = np.random.default_rng(3)
+    bench.wait(0.2)
+    begun_ns, worked = bench.world.now_ns, 0
+    for k in range(400):
+        late = 137_000 if k % 50 == 7 else 0
+        bench.wait_until(begun_ns + 2_000_000 * k + 400_000 + late)
+        if k == 150:
+            bench.plant.command(0.0, 40.0, 0.4, bench.plant.position_rev(), 0.1, FULL_TORQUE)
+        else:
+            bench.torque(0.05 if k // 40 % 2 else -0.05)
+        bench.wait(0.4e-3)
+        bench.plant.position_rev()
+        if rng.random() < idle:
+            bench.world.work_ahead()
+            worked += bool(bench.plant._ahead)
+        if k == 200:
+            bench.plant.scale_friction(1.3)
+        if k == 300:
+            bench.wait(0.5e-3)
+            bench.plant.set_power(False)
+            bench.plant.set_power(True)
+    return bench, worked
+
+
+def test_what_is_worked_ahead_is_what_would_have_been_computed_later() -> None:
+    lazy, none = looped(0.0)
+    eager, always = looped(1.0)
+    some, sometimes = looped(0.5)
+    assert none == 0
+    assert always > 350
+    assert 100 < sometimes < 300
+    for column in ("motor_angle", "joint_angle", "joint_torque", "motor_torque", "temperature"):
+        expected = getattr(lazy.plant, column)()
+        assert np.ptp(expected) > 0.0
+        assert np.array_equal(getattr(eager.plant, column)(), expected)
+        assert np.array_equal(getattr(some.plant, column)(), expected)
+
+
+def test_a_plant_that_is_not_commanded_evenly_does_not_work_ahead() -> None:
+    bench = Bench()
+    bench.torque(0.02)
+    bench.wait(0.1)
+    bench.torque(0.02)
+    bench.world.work_ahead()
+    assert not bench.plant._ahead
+    bench.wait(0.002)
+    bench.torque(0.02)
+    bench.world.work_ahead()
+    assert [time_ns for time_ns, _, _ in bench.plant._ahead] == [103_000_000, 104_000_000]

@@ -7,6 +7,7 @@ falls into; an observation never does (what lies between two ticks is extrapolat
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,8 @@ Floats = NDArray[np.float64]
 
 #: Phase [rad] of the fastest mode a substep may cover; below it the torque is right to 1e-3 (``docs/twin.md``).
 PHASE_PER_STEP = 0.5
+#: Commands further apart than this are no control loop's [ns].
+LONGEST_PACE_NS = 5_000_000
 _FIGURES = 5
 _SPAN = 20_000  # ticks computed at once
 _KEPT_SPANS = 64
@@ -59,6 +62,10 @@ class Joint:
         self._power_listeners: list[Callable[[bool], None]] = []
         self._fault_listeners: list[Callable[[int], None]] = []
         self._at_ns = 0
+        self._commanded_ns = 0  # when the last command came, and how long after the one before
+        self._pace_ns = 0
+        self._ahead: deque[tuple[int, State, list[float]]] = deque()
+        world.on_idle.append(self._work_ahead)
         self._fresh: list[float] = [
             self.state.theta, self.state.q, self.state.gear_torque, 0.0, self.state.housing
         ]  # fmt: skip
@@ -121,6 +128,8 @@ class Joint:
     ) -> None:
         """See the interface; without power nothing happens."""
         self._split()
+        now_ns = self.world.now_ns
+        self._pace_ns, self._commanded_ns = now_ns - self._commanded_ns, now_ns
         if not self._powered:
             return
         drive, ratio, per_rad = self.truth.drive, self.truth.gear.ratio, self._revolutions
@@ -265,6 +274,9 @@ class Joint:
         if due_ns - self._at_ns != self.tick_ns:
             self._run_to(due_ns, self._fresh)  # a command came since the last tick
             self._next_tick += 1
+        while self._ahead and self._next_tick <= last:
+            self._run_to(self._next_tick * self.tick_ns, self._fresh)
+            self._next_tick += 1
         while self._next_tick <= last:
             count = min(last - self._next_tick + 1, _SPAN)
             advance(self.state, self._steps(self.tick_ns), self._command, count, self._fresh)
@@ -278,10 +290,34 @@ class Joint:
         self.catch_up()
         if self.world.now_ns > self._at_ns:
             self._run_to(self.world.now_ns, [])
+        self._ahead.clear()  # what comes now changes what comes next
 
     def _run_to(self, time_ns: int, out: list[float]) -> None:
+        if self._ahead and self._ahead[0][0] == time_ns:
+            self._at_ns, self.state, figures = self._ahead.popleft()
+            out += figures
+            return
+        self._ahead.clear()
         advance(self.state, self._steps(time_ns - self._at_ns), self._command, 1, out)
         self._at_ns = time_ns
+
+    def _work_ahead(self) -> None:
+        """Integrate up to where the next torque command is due, as far as commands come evenly.
+
+        Done while the client computes, from the present state under the present command; it is dropped when anything
+        comes in between, and is what would have been computed later when nothing does.
+        """
+        due_ns, command = self._commanded_ns + self._pace_ns, self._command
+        if self._ahead or not 0 < self._pace_ns <= LONGEST_PACE_NS or command.kp or command.kd or command.velocity:
+            return
+        at_ns, state, own = self._at_ns, self.state, replace(command)
+        while at_ns < due_ns:
+            to_ns = min((at_ns // self.tick_ns + 1) * self.tick_ns, due_ns)
+            figures: list[float] = []
+            state = replace(state)
+            advance(state, self._steps(to_ns - at_ns), own, 1, figures)
+            self._ahead.append((to_ns, state, figures))
+            at_ns = to_ns
 
 
 def _at_rest(truth: JointTruth) -> State:
