@@ -20,6 +20,7 @@ from typing import Any, TypedDict, Unpack, overload
 from bench.clock import WallClock
 from bench.errors import BenchError, ProfileError
 from bench.profile import IndenterRig, JointRig, RigProfile, SpecimenProfile, TwinProfile
+from bench.safety.supervisor import SignalsWhileOpening
 from bench.station_base import Backend, Station
 from bench.station_checks import check_certificates
 from bench.station_drivers import lab_addresses
@@ -111,7 +112,7 @@ def open_station(
     """
     if not allow_expired:
         check_certificates(rig, today or date.today())
-    with ExitStack() as opened:
+    with SignalsWhileOpening(), ExitStack() as opened:
         if backend == "mock":
             # Only here does anything of the bench reach for the twin, and only for its addresses and clock.
             from bench.station_mock import start

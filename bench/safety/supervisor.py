@@ -11,6 +11,9 @@ supervisor takes these signals:
   One that comes after the last block leaves the run whole and is dealt with at its end, as between runs.
 - *While the rig is being made safe* signals are only noted.
 
+While a station is being opened there is no supervisor yet, and the enable line may be high already: a joint's drive has
+to have its supply before it can be asked who it is. :class:`SignalsWhileOpening` covers that time.
+
 A process that is killed outright cannot do any of this: see ``docs/safety.md``.
 """
 
@@ -33,6 +36,39 @@ GRACE_S = 1.0
 _SIGNAL = "signal_"
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+
+
+class SignalsWhileOpening:
+    """Let a signal undo what was opened so far before it has its usual effect; a context manager around the opening.
+
+    The signal is raised as :class:`KeyboardInterrupt` where the main thread stands; one that comes while that unwinds
+    is only noted. A supervisor that is entered inside takes over, and restores what was there before.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[int, Any] = {}
+        self._received: list[int] = []
+
+    def __enter__(self) -> SignalsWhileOpening:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self.found[number] = signal.getsignal(number)
+                signal.signal(number, self)
+        return self
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._received.append(number)
+        if len(self._received) == 1:
+            raise KeyboardInterrupt(f"{signal.Signals(number).name} while the station was being opened")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self.found.items():
+            if signal.getsignal(number) is self:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if self._received:
+            signal.raise_signal(self._received[0])
 
 
 class Supervisor:
@@ -80,7 +116,8 @@ class Supervisor:
     def __enter__(self) -> Supervisor:
         if self._main_thread:
             for number in SIGNALS:
-                self._found[number] = signal.getsignal(number)
+                found = signal.getsignal(number)
+                self._found[number] = found.found[number] if isinstance(found, SignalsWhileOpening) else found
                 signal.signal(number, self._on_signal)
         return self
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from datetime import date
 from typing import Any
 
@@ -67,6 +69,39 @@ def test_a_drive_that_does_not_answer_leaves_no_supply(lab: Any, monkeypatch: py
     with pytest.raises(InstrumentDisconnected, match="cannot open the port"):
         open_station(lab.rig, "lab")
     assert lab.joint.log == ["enable True", "enable False"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_the_drive_is_asked_leaves_no_supply(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The drive has its supply by then, and its brake is open; nothing may stay so when the program ends."""
+    effects: list[list[str]] = []
+
+    def asked() -> Identity:
+        os.kill(os.getpid(), number)
+        raise AssertionError("the signal did not interrupt the opening")
+
+    monkeypatch.setattr(lab.joint, "identify", asked)
+    before = signal.signal(number, lambda *_: effects.append(list(lab.joint.log)))
+    try:
+        with pytest.raises(KeyboardInterrupt, match=f"{number.name} while the station was being opened"):
+            open_station(lab.rig, "lab")
+    finally:
+        signal.signal(number, before)
+    (when_it_had_its_effect,) = effects
+    assert "enable False" in when_it_had_its_effect
+    assert not lab.joint.powered
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_the_handlers_of_signals_come_back_when_an_opened_station_is_closed(lab: Any) -> None:
+    numbers = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+    before = [signal.getsignal(number) for number in numbers]
+    with open_station(lab.rig, "lab") as station:
+        assert [signal.getsignal(number) for number in numbers] == [station.supervisor._on_signal] * 3
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_another_drive_than_the_profile_names_is_refused(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
