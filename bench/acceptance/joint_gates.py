@@ -10,7 +10,8 @@ from datetime import datetime
 
 import numpy as np
 
-from bench.acceptance.joint_evidence import LONGEST_HOLE_TICKS, Floats, JointEvidence, Stretch
+from bench.acceptance import joint_angles
+from bench.acceptance.joint_evidence import Floats, JointEvidence, Stretch
 from bench.errors import BenchError, CalibrationError, Refused
 from bench.models.friction import Friction
 from bench.profile import FeedForwardProfile, JointCriteria
@@ -20,10 +21,6 @@ from bench.profile.criteria_joint import JUDGES
 MISSED_SHARE = 0.01
 #: A reading this near the end of the range is taken as saturated.
 SATURATED = 0.995
-#: Motor and joint angle must agree in their motion within this share …
-ANGLES_AGREE = 0.05
-#: … where the joint moved at least so far [rad].
-LEAST_MOTION_RAD = 0.03
 #: Archived torque and archived voltage must tell the same within this share of the rated torque.
 CONVERSION_SHARE = 0.001
 #: The transducer's zero may move by this share of the rated torque during a run.
@@ -150,36 +147,8 @@ def _saturated(evidence: JointEvidence) -> str:
 
 def _encoders(evidence: JointEvidence) -> str:
     """Motor and joint move by the same angle: neither the gear ratio nor a direction is wrong."""
-    time, joint = _joint_angle(evidence)
-    motor = np.interp(time, evidence.drive_time_s, evidence.drive("motor_angle")) / evidence.facts.rig.drive.gear_ratio
-    sound = np.isfinite(joint) & np.isfinite(motor)
-    joint, motor = joint[sound], motor[sound]
-    if not len(joint) or float(np.ptp(joint)) < LEAST_MOTION_RAD:
-        return ""
-    slope = float(np.polyfit(joint, motor, 1)[0])
-    if abs(slope - 1.0) <= ANGLES_AGREE:
-        return ""
-    if abs(slope + 1.0) <= ANGLES_AGREE:
-        return "motor and joint encoder turn opposite ways: a direction in the rig profile is wrong"
-    return (
-        f"the motor turns {slope:.3g} times the angle that the joint encoder and the gear ratio "
-        f"{evidence.facts.rig.drive.gear_ratio:g} give: the ratio or an encoder is wrong"
-    )
-
-
-def _joint_angle(evidence: JointEvidence) -> tuple[Floats, Floats]:
-    """Joint angle at some thousand instants of the run, where the drive has rows on both sides.
-
-    Enough to compare, whatever the run's length.
-    """
     _exact(evidence, "joint_angle", "rad", "angle")
-    angle, rows = evidence.angle, evidence.drive_time_s
-    taken = slice(None, None, max(1, len(angle.values) // 5000))
-    time = angle.time_s[taken]
-    following = np.searchsorted(rows, time)
-    between = np.diff(rows, prepend=-np.inf, append=np.inf)[following]
-    near = between <= LONGEST_HOLE_TICKS * evidence.period_s
-    return time[near], angle.values[taken][near]
+    return joint_angles.why_not(evidence)
 
 
 def _transducer(evidence: JointEvidence) -> str:

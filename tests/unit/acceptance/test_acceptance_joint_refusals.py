@@ -70,6 +70,14 @@ def another_ratio(made: Any) -> None:
     made.drive["motor_angle"] *= 1.1
 
 
+def slightly_another_ratio(made: Any) -> None:
+    made.drive["motor_angle"] *= 1.01
+
+
+def lost_counts(made: Any) -> None:
+    made.daq["joint_angle"] += 0.012 * (made.daq["time"] > 20.0)
+
+
 def turned(made: Any) -> None:
     made.drive["motor_angle"] *= -1.0
 
@@ -189,3 +197,16 @@ def test_a_zero_that_moves_between_the_trajectories_is_not_blamed_on_the_paramet
 ) -> None:
     verdict = judged_joint("excitation", simulated_joint.exciting(held_out_offset=0.2))
     refused(verdict, "ERROR", "moved by 0.2 N.m between the two trajectories")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (slightly_another_ratio, "the motor turns 1.01 times the angle"),
+        (lost_counts, "mrad at most: counts were lost, a coupling slipped"),
+    ],
+)
+def test_encoders_that_part_by_more_than_the_gear_gives_way_are_found(
+    judged_joint: Judged, simulated_joint: Any, change: Callable[[Any], None], said: str
+) -> None:
+    refused(judged_joint("excitation", simulated_joint.exciting(), change=change), "ERROR", said)
