@@ -12,6 +12,7 @@ import numpy as np
 
 from bench.acceptance import joint_angles
 from bench.acceptance.joint_evidence import Floats, JointEvidence, Stretch
+from bench.acceptance.joint_plausible import odd_scale
 from bench.errors import BenchError, CalibrationError, Refused
 from bench.models.friction import Friction
 from bench.profile import FeedForwardProfile, JointCriteria
@@ -281,6 +282,8 @@ def _unfit(evidence: JointEvidence, stretch: Stretch, file: FeedForwardProfile, 
         yield f"the feed-forward file was identified on {origin}, and this run was not made there"
     if file.created.timestamp() > datetime.fromisoformat(run.started_utc).timestamp() + CLOCKS_APART_S:
         yield f"the feed-forward file was written at {file.created}, after the run"
+    if strict and (said := odd_scale(file.drive.torque_scale)):
+        yield said
     valid = file.validity
     cold, hot = valid.temperature_min.to("degC"), valid.temperature_max.to("degC")
     low, high = float(stretch.temperature.min()), float(stretch.temperature.max())

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bench.acceptance.joint_evidence import Floats, JointEvidence
 from bench.acceptance.joint_gates import check_drift
+from bench.acceptance.joint_plausible import check_load, check_scale
 from bench.acceptance.joint_scatter import Values
 from bench.acceptance.measured import ALIGNMENT, Measured
 from bench.archive import Run
@@ -103,7 +104,8 @@ def evidence_of(evidence: JointEvidence) -> HoldOut:
     ------
     Refused
         ``no_segment``; ``repeat``: the hold-out is the trajectory of the fit; ``excluded``: too much of it is stiction;
-        ``hardly_moves`` and others: drive and DAQ cannot be aligned; what the identification refuses.
+        ``hardly_moves`` and others: drive and DAQ cannot be aligned; ``other_load``, ``torque_scale``: far from what is
+        known otherwise; what the identification refuses.
     """
     kept = evidence.kept.get(HOLD_OUT)
     if not isinstance(kept, HoldOut):
@@ -122,6 +124,8 @@ def _found(evidence: JointEvidence) -> HoldOut:
     law = _law(evidence, loaded=gravity)
     motor = identify(law, (r.motor_side() for r in _pieces(run, TRAIN, alignment)), band)
     link = identify(link_side(gravity=gravity), (r.link_side() for r in _pieces(run, TRAIN, alignment)), band)
+    check_load(evidence, link)
+    check_scale(evidence, motor)
     judged = LowPass(evidence.analysis.evaluation_band.to("Hz"))
     report = hold_out(
         motor, (r.motor_side() for r in _pieces(run, HOLD_OUT, alignment)), judged, rated=facts.rated_torque

@@ -210,3 +210,46 @@ def test_encoders_that_part_by_more_than_the_gear_gives_way_are_found(
     judged_joint: Judged, simulated_joint: Any, change: Callable[[Any], None], said: str
 ) -> None:
     refused(judged_joint("excitation", simulated_joint.exciting(), change=change), "ERROR", said)
+
+
+def lighter(made: Any) -> None:
+    """The transducer reads a fifth less, and the load seems lighter by as much."""
+    made.daq["joint_torque"] *= 0.8
+    made.daq["transducer_voltage"] = made.daq["joint_torque"] / 3.0 + 0.01
+
+
+@pytest.mark.parametrize(
+    ("change", "replace", "said"),
+    [
+        (lighter, ('gravity_moment = "2.5 N.m"', 'gravity_moment = "2 N.m"'), "makes 0.8 times the torque it is told"),
+        (None, ('gravity_moment = "2.5 N.m"', 'gravity_moment = "1.5 N.m"'), "weighs 2.5 N.m and hangs at"),
+        (None, ('gravity_phase = "0 deg"', 'gravity_phase = "30 deg"'), "2.5 N.m at 30 deg"),
+        (None, ('link_inertia = "0.4 kg.m2"', 'link_inertia = "2 kg.m2"'), "an inertia of 0.4 kg.m2, the profile of"),
+    ],
+)
+def test_a_fit_that_takes_up_another_load_or_scale_proves_nothing(
+    judged_joint: Judged, simulated_joint: Any, change: Any, replace: tuple[str, str] | None, said: str
+) -> None:
+    """Its parameters predict the hold-out as well: only what is known otherwise shows that they are not the joint's."""
+    verdict = judged_joint(
+        "excitation",
+        simulated_joint.exciting(),
+        change=change or (lambda made: None),
+        replace=(("specimen.toml", *replace),) if replace else (),
+    )
+    refused(verdict, "ERROR", said)
+
+
+def test_a_feedforward_whose_torque_scale_is_far_from_one_was_identified_with_a_wrong_transducer(
+    judged_joint: Judged, simulated_joint: Any
+) -> None:
+    def told_less(made: Any) -> None:
+        made.drive["command_torque"] /= 0.85
+
+    verdict = judged_joint(
+        "tracking",
+        simulated_joint.tracking(),
+        feedforward=simulated_joint.feedforward_text().replace("torque_scale = 1.0", "torque_scale = 0.85"),
+        change=told_less,
+    )
+    refused(verdict, "ERROR", "the drive makes 0.85 times the torque it is told")
