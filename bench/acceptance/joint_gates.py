@@ -123,6 +123,14 @@ def _conversion(evidence: JointEvidence) -> str:
             f"the archived torque is not the archived voltage times {transducer.sensitivity} (they part by "
             f"{spread:.3g} N.m): torque, voltage and rig profile do not belong together"
         )
+    tares = evidence.channel("tare_transducer_voltage", "V", "voltage").values
+    taken = -transducer.sign * transducer.sensitivity.to("N.m/V") * tares
+    apart = float(np.min(np.abs(taken - np.mean(zero)), initial=np.inf))
+    if np.isfinite(apart) and apart > CONVERSION_SHARE * evidence.facts.rated_torque:
+        return (
+            f"the zero that was taken off the archived torque is not the tare's (they part by {apart:.3g} N.m): torque "
+            "and tare do not belong together"
+        )
     return ""
 
 

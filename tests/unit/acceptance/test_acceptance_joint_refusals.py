@@ -78,6 +78,10 @@ def lost_counts(made: Any) -> None:
     made.daq["joint_angle"] += 0.012 * (made.daq["time"] > 20.0)
 
 
+def another_tare(made: Any) -> None:
+    made.daq["joint_torque"] += 0.06
+
+
 def turned(made: Any) -> None:
     made.drive["motor_angle"] *= -1.0
 
@@ -109,6 +113,7 @@ def elsewhere(made: Any) -> None:
         (standing, "ERROR", "the joint moved at +0 rad/s, and the phase is of +0.02"),
         (other_command, "ERROR", "the record does not say what the drive was told"),
         (another_ratio, "ERROR", "the motor turns 1.1 times the angle"),
+        (another_tare, "ERROR", "not the tare's (they part by 0.06 N.m)"),
         (turned, "ERROR", "motor and joint encoder turn opposite ways"),
         (elsewhere, "ERROR", "the rows of the drive have a hole of 2"),
         (one_way, "NOT-RUN", "'compensated' was tracked in one direction only"),
