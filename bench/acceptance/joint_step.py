@@ -157,8 +157,14 @@ def overshoot_deviation(evidence: JointEvidence, criterion: JointCriterion) -> V
 def settling_time_deviation(evidence: JointEvidence, criterion: JointCriterion) -> Values:
     """Measured less predicted settling time [s] into the band of the analysis.
 
-    A joint that is still outside at the end of the record has settled at its end at the earliest. Settling times jump
-    where an extreme just leaves the band, so the uncertainty of a reading enters by moving the band by it.
+    A joint that is still outside at the end of the record has settled at its end at the earliest: a lower bound, which
+    can fail and cannot pass. Settling times jump where an extreme just leaves the band, so the uncertainty of a reading
+    enters by moving the band by it.
+
+    Raises
+    ------
+    Refused
+        ``too_short``: the joint had not settled, and the record ends too early to tell that it is late.
     """
     band = evidence.analysis.settle_band.to("1")
     predicted = impedance(evidence).settling_time(band)
@@ -167,11 +173,23 @@ def settling_time_deviation(evidence: JointEvidence, criterion: JointCriterion) 
         time = step.settling_time(band)
         if not step.settled(band):
             time = float(step.time_s[-1])
+            _lower_bound_tells(step, time - predicted, criterion)
         moved = math.hypot(step.calibration, step.noise)
         reach = [step.settling_time(band - moved), step.settling_time(band + moved)]
         budget = {ENCODER: max(abs(other - time) for other in reach), ALIGNMENT: step.time_uncertainty_s}
         found.append((step.stretch, Measured(time - predicted, predicted, time, budget)))
     return with_scatter(found)
+
+
+def _lower_bound_tells(step: Step, late_s: float, criterion: JointCriterion) -> None:
+    if late_s < criterion.limit.to("s"):
+        raise Refused(
+            f"the joint had not settled when the record ended, {late_s:.2g} s after it should have: too early to tell "
+            f"whether it is late by {criterion.limit}",
+            reason="too_short",
+            where=step.stretch.name,
+            remedy="Record for longer after each step",
+        )
 
 
 def steady_state_error(evidence: JointEvidence, criterion: JointCriterion) -> Values:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.acceptance import Verdict
+from bench.models.friction import Friction
 
 Judged = Callable[..., Verdict]
 
@@ -195,6 +196,16 @@ def test_a_step_that_is_not_the_one_commanded_has_no_value(
     judged_joint: Judged, simulated_joint: Any, change: Callable[[Any], None], said: str
 ) -> None:
     refused(judged_joint("step", simulated_joint.stepping(), change=change), "ERROR", said)
+
+
+def test_a_step_recorded_for_too_short_to_settle_does_not_count_as_settled_at_its_end(
+    judged_joint: Judged, simulated_joint: Any
+) -> None:
+    """Friction holds the joint outside of the band for good; the record ends just when it should have settled."""
+    made = simulated_joint.stepping(Friction(0.25, 0.0, 0.0, 0.05), record=1.65)
+    row = next(row for row in judged_joint("step", made).rows if row.metric == "settling_time_deviation")
+    assert str(row.outcome) == "ERROR"
+    assert "had not settled when the record ended" in row.detail
 
 
 def test_a_zero_that_moves_between_the_trajectories_is_not_blamed_on_the_parameters(
