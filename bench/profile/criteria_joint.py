@@ -61,6 +61,12 @@ class JointAnalysisProfile(Section):
     settle_band: PositiveRatio = Value(2.0, "%", "ratio")
     speed: AngularSpeed | None = None
 
+    def comparisons(self) -> Iterator[Issue]:
+        if self.settle_band.to("1") >= 1.0:
+            given = f'"{self.settle_band}"'
+            hint = "A joint at rest is 100 % away from its goal"
+            yield Issue("settle_band", given, 'less than 100 %, such as "2 %"', hint)
+
 
 class JointCriterion(CriterionBase):
     """One line of a verdict on a joint.
