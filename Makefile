@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+JOBS   ?= 2
 PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt
 
 .PHONY: help setup peers demo demo-joint test truth lint types check benchmark oldest clean
@@ -44,8 +45,10 @@ demo: $(VENV)/.set-up
 demo-joint: $(VENV)/.set-up
 	$(BIN)/python -m pytest tests/acceptance --rig single_joint --operator "demo"
 
+# One file's tests stay in one process, each of which has a simulated lab of its own. The joint's lab tests want its rig.
 test: $(VENV)/.peers
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest tests/acceptance --rig single_joint
 
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
