@@ -79,8 +79,8 @@ def test_truth_lies_within_the_expanded_uncertainty_in_90_to_99_percent(sweep, d
         inside.append([abs(e.value - t) <= e.expanded_uncertainty for e, t in zip(found, TRUTH.values(), strict=True)])
         error.append([abs(e.value / t - 1.0) for e, t in zip(found, TRUTH.values(), strict=True)])
     share, error = np.mean(inside, axis=0), np.array(error)
-    record_property("coverage", dict(zip(TRUTH, share.round(2), strict=True)))
-    record_property("worst", dict(zip(TRUTH, error.max(axis=0).round(4), strict=True)))
+    record_property("coverage", dict(zip(TRUTH, share.round(2).tolist(), strict=True)))
+    record_property("worst", dict(zip(TRUTH, error.max(axis=0).round(4).tolist(), strict=True)))
     assert 0.90 <= share.mean() <= 0.99
     assert share.min() >= (0.87 if disturbed else 0.82)  # one parameter alone: two and a half standard deviations low
     assert np.median(error[:, :3], axis=0).max() < 0.02

@@ -73,7 +73,7 @@ def test_truth_lies_within_the_expanded_uncertainty(free_level, record_property)
             [abs(fit.parameters[k].value - v) <= fit.parameters[k].expanded_uncertainty for k, v in truth.items()]
         )
         assert fit.parameters["bristle_stiffness"].value == pytest.approx(5000.0, rel=0.02)
-    record_property("coverage", dict(zip(truth, np.mean(inside, axis=0).round(2), strict=True)))
+    record_property("coverage", dict(zip(truth, np.mean(inside, axis=0).round(2).tolist(), strict=True)))
     assert np.mean(inside, axis=0).min() >= 0.90
 
 

@@ -60,8 +60,8 @@ def test_truth_lies_within_the_expanded_uncertainty_in_90_to_99_percent_of_ramps
         told.append(fit.backlash_told)
         assert fit.backlash_limit >= backlash
     share = np.mean(inside, axis=0)
-    record_property("coverage", dict(zip(names, share.round(2), strict=True)))
-    record_property("worst", dict(zip(names, np.max(error, axis=0).round(5), strict=True)))
+    record_property("coverage", dict(zip(names, share.round(2).tolist(), strict=True)))
+    record_property("worst", dict(zip(names, np.max(error, axis=0).round(5).tolist(), strict=True)))
     assert 0.90 <= share.mean() <= 0.995
     assert share.min() >= 0.80
     assert np.max(error) < 0.03
