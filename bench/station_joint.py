@@ -96,6 +96,7 @@ class JointStation(Station):
             twin=twin,
             details=details,
         )
+        self._acquisition: Acquisition | None = None
         self._rest_rad = encoder.start_angle.to("rad")
         volts = transducer.voltage_range.to("V")
         self._saturated_v = SATURATED_SHARE * volts
@@ -119,7 +120,10 @@ class JointStation(Station):
         counter = AngularEncoder(
             encoder.counter, encoder.pulses_per_revolution, encoder.decoding, initial_rad * encoder.direction
         )
-        return self.daq.acquisition([self._input], [counter], self.sample_rate_hz, self.rig.daq.buffer.to("s"))
+        self._acquisition = self.daq.acquisition(
+            [self._input], [counter], self.sample_rate_hz, self.rig.daq.buffer.to("s")
+        )
+        return self._acquisition
 
     def joint_torque(self, voltage: NDArray[np.float64], zero_v: float) -> NDArray[np.float64]:
         """Return the torque on the link [N.m] of transducer voltages [V], ``zero_v`` being the unloaded one."""
@@ -152,6 +156,8 @@ class JointStation(Station):
 
     def _watch_encoder(self) -> float:
         """Return how far the joint encoder turns in :data:`WATCH_S` [rad]; for when nothing is being recorded."""
+        if self._acquisition is not None:
+            self._acquisition.close()  # one that somebody left open keeps the encoder from us
         acquisition = self.acquisition(initial_rad=0.0)
         try:
             acquisition.start()

@@ -260,7 +260,6 @@ class JointRecording:
         except Exception:
             self.channels.close()  # so that the station can open another one and look for itself
             raise
-        self._station.saw_joint_at(float(seen.joint_angle_rad[-1]))
         return float(np.ptp(seen.joint_angle_rad))
 
     # -- time, events, phases
@@ -393,15 +392,16 @@ class JointRecording:
     # -- once a drain
 
     def _drain(self, taken: _Taken | None) -> None:
-        rows = self._archive_rows(taken)
+        # Instruments first: once rows are handed over, the archive's thread wants the interpreter too.
+        self._station.interlock.check()
         samples = self.channels.drain(self._station.clock.now_ns())
+        rows = self._archive_rows(taken)
         if len(samples.time_s):
             tick = self._tick
             tick.joint_angle_rad = float(samples.joint_angle_rad[-1])
             tick.joint_torque_nm = float(samples.joint_torque_nm[-1])
             if taken is not None:
                 taken.samples.append(samples)
-        self._station.interlock.check()
         self._station.supervisor.check()
         if rows is not None and len(samples.time_s):
             self._compare(rows, samples)

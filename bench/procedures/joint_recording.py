@@ -219,7 +219,8 @@ class JointChannels:
         behind = round((self._station.clock.now_ns() - self.anchor.clock_ns) * 1e-9 * self.rate_hz) - self._samples
         if behind > 0:
             self._convert(self._read(behind))
-        return self._convert(self._read(max(2, round(watch_s * self.rate_hz))))
+        self.last = self._convert(self._read(max(2, round(watch_s * self.rate_hz))))
+        return self.last
 
     def close(self) -> None:
         """Stop and close the acquisition."""

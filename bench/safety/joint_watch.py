@@ -52,18 +52,18 @@ class AngleSums:
     joint: float = 0.0
     motor_motor: float = 0.0
     motor_joint: float = 0.0
-    joint_joint: float = 0.0
     motor_low: float = np.inf
     motor_high: float = -np.inf
 
     def add(self, motor_rad: Floats, joint_rad: Floats) -> None:
         """Take (n,) pairs in."""
+        columns = np.stack([np.ones(len(motor_rad)), motor_rad, joint_rad])
+        sums = columns @ columns.T
         self.count += len(motor_rad)
-        self.motor += float(motor_rad.sum())
-        self.joint += float(joint_rad.sum())
-        self.motor_motor += float(motor_rad @ motor_rad)
-        self.motor_joint += float(motor_rad @ joint_rad)
-        self.joint_joint += float(joint_rad @ joint_rad)
+        self.motor += float(sums[0, 1])
+        self.joint += float(sums[0, 2])
+        self.motor_motor += float(sums[1, 1])
+        self.motor_joint += float(sums[1, 2])
         self.motor_low = min(self.motor_low, float(motor_rad.min()))
         self.motor_high = max(self.motor_high, float(motor_rad.max()))
 
@@ -165,7 +165,12 @@ def passed_on(drive_nm: Floats, velocity_rad_s: Floats, time_s: Floats, motor_in
     """
     if len(drive_nm) < 2:
         return drive_nm
-    return np.asarray(drive_nm - motor_inertia * np.gradient(velocity_rad_s, time_s))
+    # Central differences; np.gradient costs the control loop ten times as much.
+    rise, run = np.empty(len(drive_nm)), np.empty(len(drive_nm))
+    for change, values in ((rise, velocity_rad_s), (run, time_s)):
+        change[1:-1] = values[2:] - values[:-2]
+        change[0], change[-1] = values[1] - values[0], values[-1] - values[-2]
+    return np.asarray(drive_nm - motor_inertia * rise / run)
 
 
 def torque_error(sums: TorqueSums, rated_torque_nm: float) -> SafetyAbort | None:

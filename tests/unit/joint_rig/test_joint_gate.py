@@ -374,3 +374,10 @@ def test_with_a_dead_drive_the_station_watches_the_joint_encoder_itself(bench: A
     assert report.safe, str(report)
     assert "stand seen by the encoder: ok" in str(report)
     assert "acquisition closed" in bench.joint.log
+
+
+def test_an_acquisition_that_was_left_open_does_not_blind_the_station(bench: Any) -> None:
+    bench.station.acquisition(initial_rad=0.0).start()
+    bench.joint.next_reply = InstrumentDisconnected("the port is gone", where="drive")
+    assert bench.station.make_safe("bench_error").safe
+    assert bench.joint.log.count("acquisition closed") == 2
