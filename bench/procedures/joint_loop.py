@@ -23,8 +23,7 @@ archive; finer than that only the signals themselves can tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,8 @@ from bench.archive import RunWriter
 from bench.clock import tick_wait
 from bench.errors import SafetyAbort
 from bench.instruments.protocols import DriveState
-from bench.procedures.joint_recording import NONE, JointChannels, Samples, group_specs
+from bench.procedures.joint_recording import JointChannels, Samples, group_specs
+from bench.procedures.joint_tick import Command, Controller, LoopView, Taken, Tick, Timing, joined
 from bench.profile import JointLoad, OutputLock, SpecimenProfile
 from bench.safety.joint_watch import JointWatch, passed_on
 from bench.station import JointStation
@@ -43,94 +43,6 @@ __all__ = ["Command", "Controller", "JointRecording", "LoopView", "Tick", "group
 Floats = NDArray[np.float64]
 Progress = Callable[[str, float | None], None]
 Row = tuple[float, ...]
-
-
-@dataclass(slots=True)
-class Tick:
-    """What a controller sees at a tick; everything is seen at the joint, angles in rad, torques in N.m.
-
-    ``motor_angle_rad`` is the rotor's angle divided by the gear ratio, equal to ``joint_angle_rad`` at the tare. The
-    motor's figures are one tick old; those of the DAQ are ``daq_age_s`` old, up to a drain.
-    """
-
-    index: int = 0
-    time_s: float = 0.0
-    motor_angle_rad: float = 0.0
-    motor_velocity_rad_s: float = 0.0
-    motor_torque_nm: float = 0.0
-    temperature_degc: float = 0.0
-    joint_angle_rad: float = 0.0
-    joint_torque_nm: float = 0.0
-    daq_age_s: float = 0.0
-
-
-@dataclass(slots=True)
-class Command:
-    """What a controller fills in at each tick, seen at the joint. ``torque_nm`` is commanded, the rest is archived.
-
-    ``wanted_nm`` is what the controller wants at the output, without friction compensation; ``feedforward_nm`` the
-    compensation it adds; ``feedback_nm`` the part that comes of the error.
-    """
-
-    torque_nm: float = 0.0
-    wanted_nm: float = 0.0
-    feedback_nm: float = 0.0
-    feedforward_nm: float = 0.0
-    desired_angle_rad: float = 0.0
-    desired_velocity_rad_s: float = 0.0
-
-
-Controller = Callable[[Tick, Command], bool | None]
-
-
-@dataclass(frozen=True)
-class LoopView:
-    """The ticks of one :meth:`JointRecording.run`, arrays (n,), and the DAQ's samples drained meanwhile.
-
-    Everything is seen at the joint, as in :class:`Tick` and :class:`Command`. ``joint_angle_rad`` and
-    ``joint_torque_nm`` are those samples at the ticks' times (NaN where none was drained).
-    """
-
-    time_s: Floats
-    motor_angle_rad: Floats
-    motor_velocity_rad_s: Floats
-    motor_torque_nm: Floats
-    temperature_degc: Floats
-    command_nm: Floats
-    wanted_nm: Floats
-    feedback_nm: Floats
-    feedforward_nm: Floats
-    desired_angle_rad: Floats
-    desired_velocity_rad_s: Floats
-    joint_angle_rad: Floats
-    joint_torque_nm: Floats
-    samples: Samples
-
-
-@dataclass
-class Timing:
-    """What the loop's time was like: counts, and half-widths of transactions [s]."""
-
-    ticks: int = 0
-    missed: int = 0
-    in_a_row: int = 0
-    largest_lateness_s: float = 0.0
-    largest_half_width_s: float = 0.0
-    half_width_sum_s: float = 0.0
-
-    def take(self, lateness_s: Floats, half_width_s: Floats) -> None:
-        self.ticks += len(lateness_s)
-        self.largest_lateness_s = max(self.largest_lateness_s, float(lateness_s.max()))
-        self.largest_half_width_s = max(self.largest_half_width_s, float(half_width_s.max()))
-        self.half_width_sum_s += float(half_width_s.sum())
-
-
-@dataclass
-class _Taken:
-    """What a run has collected for its view."""
-
-    rows: list[Floats] = field(default_factory=list)
-    samples: list[Samples] = field(default_factory=list)
 
 
 class JointRecording:
@@ -310,7 +222,7 @@ class JointRecording:
         tick, command, append = self._tick, self._command, self._rows.append
         state = self._state if self._state is not None else drive.state()
         angle, drained_s = joint_angle(state), channels.time_s
-        taken = _Taken()
+        taken = Taken()
         left = round(duration_s * self.rate_hz)
         until_drain = self._drain_ticks
         now = now_ns()
@@ -391,7 +303,7 @@ class JointRecording:
 
     # -- once a drain
 
-    def _drain(self, taken: _Taken | None) -> None:
+    def _drain(self, taken: Taken | None) -> None:
         # Instruments first: once rows are handed over, the archive's thread wants the interpreter too.
         self._station.interlock.check()
         samples = self.channels.drain(self._station.clock.now_ns())
@@ -408,7 +320,7 @@ class JointRecording:
         if self._progress is not None:
             self._progress(self.text, min(1.0, self.channels.time_s / self._planned_s))
 
-    def _archive_rows(self, taken: _Taken | None) -> Floats | None:
+    def _archive_rows(self, taken: Taken | None) -> Floats | None:
         """Hand the rows kept since the last time to the archive."""
         if not self._rows:
             return None
@@ -443,10 +355,10 @@ class JointRecording:
             np.interp(rows[:, 0], samples.time_s, samples.joint_torque_nm),
         )
 
-    def _view(self, taken: _Taken) -> LoopView:
+    def _view(self, taken: Taken) -> LoopView:
         rows = np.concatenate(taken.rows) if taken.rows else np.empty((0, 13))
         ratio = self.gear_ratio
-        samples = _joined(taken.samples)
+        samples = joined(taken.samples)
         angle, torque = (
             np.interp(rows[:, 0], samples.time_s, values) if len(values) else np.full(len(rows), np.nan)
             for values in (samples.joint_angle_rad, samples.joint_torque_nm)
@@ -475,13 +387,3 @@ def _weight(specimen: SpecimenProfile | None) -> Callable[[float], float]:
         return lambda angle_rad: 0.0
     moment, phase = specimen.gravity_moment.to("N.m"), specimen.gravity_phase.to("rad")
     return lambda angle_rad: moment * math.sin(angle_rad - phase)
-
-
-def _joined(parts: Sequence[Samples]) -> Samples:
-    if not parts:
-        return NONE
-    return Samples(
-        np.concatenate([part.time_s for part in parts]),
-        np.concatenate([part.joint_angle_rad for part in parts]),
-        np.concatenate([part.joint_torque_nm for part in parts]),
-    )
