@@ -53,7 +53,7 @@ test: $(VENV)/.peers
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
 
-# The whole statement on uncertainty: fifty specimens and thirty joints against the twins' truth. `make test` takes twenty and three.
+# The whole statement on uncertainty: fifty specimens and thirty joints against the twins' truth. `make test` takes twelve and two.
 truth: $(VENV)/.set-up
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py

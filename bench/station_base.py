@@ -73,6 +73,7 @@ class Station(ABC):
         self.identities = dict(identities)
         self.supervisor = Supervisor(clock, make_safe=self.make_safe, last_resort=interlock.drop)
         self._safe: SafeStateReport | None = None
+        self._encoder_doubted = False
         self._closing = ExitStack()
 
     @property
@@ -109,6 +110,10 @@ class Station(ABC):
     @abstractmethod
     def _latched(self) -> str: ...
 
+    def doubt_encoder(self) -> None:
+        """Take the encoder for no witness of a stand from now on, until the rig is made ready again."""
+        self._encoder_doubted = True
+
     def make_safe(self, reason: str, witness: Callable[[], float] | None = None) -> SafeStateReport:
         """Bring the rig to its safe state; no signal interrupts that. See :func:`~bench.safety.enter_safe_state`."""
         with self.supervisor.shielded():
@@ -118,7 +123,7 @@ class Station(ABC):
                 self.clock,
                 reason=reason,
                 witness=witness,
-                further_witnesses=self.further_witnesses(),
+                further_witnesses=() if self._encoder_doubted else self.further_witnesses(),
             )
         self._safe = report
         (_log.info if report.safe else _log.error)("safe state (%s): %s", reason, report)

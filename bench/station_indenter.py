@@ -134,7 +134,7 @@ class IndenterStation(Station):
         lost = bool(self.stage.latched)
         self.interlock.check()
         self.stage.unlatch()
-        self._safe = None
+        self._safe, self._encoder_doubted = None, False
         self.interlock.energise()
         # Homing also clears what the controller shows since it had no power.
         if home and (lost or not self.stage.is_homed() or self._shows_fault()):

@@ -181,7 +181,7 @@ class JointStation(Station):
         """
         self.interlock.check()
         self.drive.unlatch()
-        self._safe = None
+        self._safe, self._encoder_doubted = None, False
         self.interlock.energise()
         sleep(self.clock, self.rig.safety.brake_time.to("s"))
         state = self.drive.clear_fault()

@@ -82,6 +82,8 @@ def abort(station: Station, recording: Recorder, error: BaseException) -> Safety
         reason = reason_of(error, station)
         text = str(error).removesuffix(".") if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
         witness = None if reason in _NO_WITNESS else lambda: recording.motion_after_stop(WATCH_S)
+        if witness is None:
+            station.doubt_encoder()
         report = station.make_safe(reason, witness=witness)
         code = reason if report.safe else f"{reason}; safe_state_failed"
         try:

@@ -50,7 +50,7 @@ class JointDriveProfile(Section):
 
     driver: Literal["moteus"]
     port: str
-    baud: int = Field(default=921600, gt=0)
+    baud: int = Field(default=4000000, gt=0)
     device_id: int = Field(default=1, ge=1, le=126)
     checksum: bool = False
     serial_number: str | None = None

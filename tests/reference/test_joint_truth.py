@@ -1,7 +1,7 @@
 """Many simulated joints, each identified over the wire: are friction, stiffness and inertia what the truth says?
 
 Friction sweep and excitation with the pendulum arm, stiffness ramp with the output locked, each joint with friction,
-gear, inertia and transducer of its own. Three seeds by default; ``make truth`` takes thirty (``BENCH_TRUTH_SEEDS=30``,
+gear, inertia and transducer of its own. Two seeds by default; ``make truth`` takes thirty (``BENCH_TRUTH_SEEDS=30``,
 some minutes), enough to hold the coverage of U between 90 and 99 %. With fewer, the bound is the least count that a
 true coverage of 95 % gives in 999 of 1000 cases.
 """
@@ -20,7 +20,7 @@ import pytest
 from scipy.stats import binom
 
 WORKER = Path(__file__).with_name("joint_truth_worker.py")
-SEEDS = int(os.environ.get("BENCH_TRUTH_SEEDS", "3"))
+SEEDS = int(os.environ.get("BENCH_TRUTH_SEEDS", "2"))
 ENOUGH_FOR_COVERAGE = 30
 #: Parameter → median and worst relative error allowed.
 LIMITS = {

@@ -282,7 +282,7 @@ def test_wrong_wiring_is_told_by_its_own_name(
 def test_an_encoder_that_sticks_in_a_run_is_told_and_is_no_witness(bench: Any, swinging: Swinging) -> None:
     run, told = strike(bench, bench.joint.stick, swinging)
     with run:
-        assert run.reason.startswith("encoder_stuck: ")
+        assert run.reason.startswith("encoder_stuck; safe_state_failed: "), "nobody saw the joint stand"
         assert "joint encoder's cable" in told
 
 
