@@ -23,7 +23,7 @@ class ProcedureProfile(Profile):
     name: Name
     description: str = ""
     procedure: str
-    replicates: int = Field(ge=1)
+    replicates: int = Field(ge=1, le=100)  # an archive has room for about a thousand phases
     block: Time = _BLOCK
 
 

@@ -29,6 +29,8 @@ from bench.profile.procedure import ProcedureProfile
 from bench.units import Value
 
 SLOWEST_RAD_S = 0.001
+#: An archive has room for about a thousand phases, and a stroke is one.
+MOST_STROKES = 900
 SETTLED = 4.0  # time constants to 2 %
 
 
@@ -69,6 +71,9 @@ class FrictionSweepProcedure(JointProcedure):
         for i, (one, next_one) in enumerate(pairwise(numbers)):
             if next_one <= one:
                 yield Issue(f"speeds[{i + 1}]", f'"{self.speeds[i + 1]}"', f"more than speeds[{i}], {self.speeds[i]}")
+        if 2 * self.replicates * len(numbers) > MOST_STROKES:
+            given = f"{self.replicates}, which makes {2 * self.replicates * len(numbers)} strokes"
+            yield Issue("replicates", given, f"at most {MOST_STROKES} strokes", "Sweep more than once")
         if numbers[0] < SLOWEST_RAD_S:
             yield Issue("speeds[0]", f'"{self.speeds[0]}"', f"at least {SLOWEST_RAD_S:g} rad/s")
         # up and down are half a cosine each and take π v²/(2 a) of the way before the speed has been constant at all

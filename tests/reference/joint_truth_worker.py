@@ -51,7 +51,7 @@ SHORTER: dict[str, dict[str, object]] = {
         "hold_out_periods": 1,
     },
 }
-CUTOFF_RATIO = 0.4
+CUTOFF_RATIO = 0.5
 
 
 def twin_of(seed: int, results: Path, root: Path) -> TwinProfile:
