@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bench.errors import Refused
 from bench.identify.bounded import Solution
 from bench.identify.estimate import Estimate, Source, combine
-from bench.identify.friction_fit import UNITS, Floats, FrictionFit, Shares, Span
+from bench.identify.friction_fit import TYPICAL_TEMPERATURE_COEFFICIENT, UNITS, Floats, FrictionFit, Shares, Span
+from bench.identify.friction_regression import FrictionRegression
 from bench.identify.robust import cluster_covariance
 from bench.models.friction import Friction
 
-if TYPE_CHECKING:
-    from bench.identify.friction import Identification
-
 UNSURE_SCALE = 0.02
 """A torque scale with a larger standard uncertainty is none."""
-TYPICAL_TEMPERATURE_COEFFICIENT = 0.005
-"""Standard uncertainty [1/K] of a coefficient nobody knows; greases lose 0.3 to 1 % of their friction per kelvin."""
 
 
-def answer(who: Identification, solution: Solution, gain: float, zero: float, used: Shares) -> FrictionFit:
+def answer(who: FrictionRegression, solution: Solution, gain: float, zero: float, used: Shares) -> FrictionFit:
     """Return the fit of an identification; ``gain`` [1] and ``zero`` [N.m] are the transducer's uncertainties."""
     return _Answer(who, solution, gain, zero).fit(used)
 
@@ -32,7 +27,7 @@ def answer(who: Identification, solution: Solution, gain: float, zero: float, us
 class _Answer:
     """From the coefficients of the regression to physical parameters and all their sources of uncertainty."""
 
-    def __init__(self, who: Identification, solution: Solution, gain: float, zero: float) -> None:
+    def __init__(self, who: FrictionRegression, solution: Solution, gain: float, zero: float) -> None:
         self.who, self.solution, self.gain, self.zero = who, solution, gain, zero
         self.design = who.design
         scatter = cluster_covariance(solution.jacobian, solution.residual, who.design.lengths)

@@ -28,6 +28,8 @@ UNITS: dict[str, tuple[str, str]] = {
     "breakaway": ("N.m", "torque"),
 }
 """Parameter → unit and kind."""
+TYPICAL_TEMPERATURE_COEFFICIENT = 0.005
+"""Standard uncertainty [1/K] of a coefficient nobody knows; greases lose 0.3 to 1 % of their friction per kelvin."""
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,6 @@ class FrictionFit:
     stretches: int
     notes: tuple[str, ...]
     origin: Origin | None = None
-
-    @property
-    def text(self) -> str:
-        """The fit as a feed-forward file; see :func:`bench.identify.feedforward.assemble`."""
-        from bench.identify.feedforward import assemble
-
-        return assemble(self).text
 
     @property
     def covariance(self) -> Floats:

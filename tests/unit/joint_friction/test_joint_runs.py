@@ -224,7 +224,7 @@ def test_the_feed_forward_file_goes_round_and_says_where_it_holds(friction, swee
 
 
 def test_a_friction_fit_of_a_run_is_a_feed_forward_by_itself(friction, tmp_path):
-    (tmp_path / "feedforward.toml").write_text(friction.text)
+    (tmp_path / "feedforward.toml").write_text(assemble(friction).text)
     read = load_feedforward(tmp_path / "feedforward.toml")
     assert read.friction.offset.to("N.m") == friction.parameters["offset"].value
     assert read.transmission is None
