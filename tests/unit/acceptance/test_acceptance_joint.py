@@ -177,7 +177,7 @@ def test_parameters_that_describe_the_joint_predict_another_trajectory(
     assert link["link_inertia"]["value"] == pytest.approx(0.4, rel=0.01)
     assert analysis["hold_out"]["distinct_trajectory"] is True
     assert analysis["hold_out"]["band"]["cutoff_hz"] == 10.0
-    assert analysis["motor_side"]["band"]["cutoff_hz"] == pytest.approx(6.0)
+    assert analysis["motor_side"]["band"]["cutoff_hz"] == pytest.approx(5.5)
 
 
 def test_a_joint_that_changed_before_the_hold_out_fails_and_the_parameters_are_blamed(

@@ -113,7 +113,7 @@ def elsewhere(made: Any) -> None:
         (hot, "ERROR", "40.0 degC, and the feed-forward holds for 22.0 to 31.0 degC"),
         (standing, "ERROR", "the joint moved at +0 rad/s, and the phase is of +0.02"),
         (other_command, "ERROR", "the record does not say what the drive was told"),
-        (another_ratio, "ERROR", "the motor turns 1.1 times the angle"),
+        (another_ratio, "ERROR", "the motor turns 1.099 times the angle"),
         (another_tare, "ERROR", "not the tare's (they part by 0.06 N.m)"),
         (turned, "ERROR", "motor and joint encoder turn opposite ways"),
         (elsewhere, "ERROR", "the rows of the drive have a hole of 2"),
