@@ -149,18 +149,6 @@ class GatedStage:
         return self._stage.start_move(position_mm, speed_mm_s)
 
     def _check_ready(self, where: str) -> None:
-        if self._latched:
-            raise LimitError(
-                f"the gate is shut since the rig was stopped ({self._latched})",
-                reason="latched",
-                where=where,
-                remedy="Find the cause, then make the station ready again: it homes before it moves.",
-            )
-        if not self._interlock.enabled:
-            raise LimitError(
-                "the enable line is low",
-                reason="not_enabled",
-                where=where,
-                remedy="Open the station, which drives the line high once the e-stop is healthy.",
-            )
+        again = "Find the cause, then make the station ready again: it homes before it moves."
+        self._interlock.refuse_unless_ready(self._latched, where, again)
         self._interlock.check()

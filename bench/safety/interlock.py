@@ -57,6 +57,23 @@ class Interlock:
                 remedy="Find out why, release it, then open the station again; it homes before it moves.",
             )
 
+    def refuse_unless_ready(self, latched: str, where: str, again: str) -> None:
+        """Raise :class:`LimitError` when a gate is ``latched`` (why, or empty) or the enable line is low.
+
+        ``again`` is what a person does to open a latched gate.
+        """
+        if latched:
+            raise LimitError(
+                f"the gate is shut since the rig was stopped ({latched})", reason="latched", where=where, remedy=again
+            )
+        if not self._enabled:
+            raise LimitError(
+                "the enable line is low",
+                reason="not_enabled",
+                where=where,
+                remedy="Open the station, which drives the line high once the e-stop is healthy.",
+            )
+
     def energise(self) -> None:
         """Drive the enable line high; refuse with :class:`SafetyAbort` while the e-stop is pressed."""
         self.check()

@@ -192,20 +192,7 @@ class GatedDrive:
             raise self._beyond_travel(f"the joint encoder shows {joint_angle_rad:.4g} rad at {time_s:.3f} s")
 
     def _check_ready(self, where: str) -> None:
-        if self._latched:
-            raise LimitError(
-                f"the gate is shut since the rig was stopped ({self._latched})",
-                reason="latched",
-                where=where,
-                remedy="Find the cause, then make the station ready again.",
-            )
-        if not self._interlock.enabled:
-            raise LimitError(
-                "the enable line is low",
-                reason="not_enabled",
-                where=where,
-                remedy="Open the station, which drives the line high once the e-stop is healthy.",
-            )
+        self._interlock.refuse_unless_ready(self._latched, where, "Find the cause, then make the station ready again.")
 
     def _refuse(self, torque_nm: float) -> None:
         where = f"drive command: {torque_nm:g} N.m at the joint"
