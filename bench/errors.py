@@ -111,3 +111,11 @@ class Refused(BenchError):
 
 class TwinError(BenchError):
     """The simulated lab failed or was used against its rules."""
+
+
+class ModelError(BenchError):
+    """A model of an arm is not one, or not fit for what is asked; ``reason`` is a short code, e.g. ``not_positive``."""
+
+    def __init__(self, what: str, *, reason: str, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.reason = reason
