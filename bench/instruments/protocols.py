@@ -127,6 +127,92 @@ class JointDrive(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(slots=True)
+class ArmState:
+    """What an arm's servos report at once; one entry an axis, shaft side. Not frozen: a loop makes one a tick.
+
+    ``position_rad`` [rad] is the shaft's angle since the servo's own zero, cumulative over turns; ``velocity_rad_s``
+    [rad/s]; ``current_a`` [A] is measured.
+    """
+
+    position_rad: list[float]
+    velocity_rad_s: list[float]
+    current_a: list[float]
+
+
+@dataclass(frozen=True)
+class ArmHealth:
+    """What an arm's servos report of themselves, one entry an axis; read off the control loop's path.
+
+    ``hardware_error`` is each servo's own bits, 0 when it is well; ``watchdog_tripped`` is whether its bus watchdog has
+    stopped it. ``watchdog_s`` [s] is the watchdog's time as the servo has it, 0 when it is off or has tripped.
+    """
+
+    temperature_degc: list[float]
+    supply_v: list[float]
+    hardware_error: list[int]
+    torque_enabled: list[bool]
+    watchdog_tripped: list[bool]
+    watchdog_s: list[float]
+
+
+@runtime_checkable
+class ArmDrives(Protocol):
+    """The servos of an arm on one bus, commanded by motor current. A silent bus makes them stop by themselves."""
+
+    def identify(self) -> tuple[Identity, ...]: ...
+
+    def arm_watchdog(self, timeout_s: float) -> None:
+        """Set how long [s] the bus may be silent before each *servo* stops by itself: an independent stop.
+
+        0 disarms it. A tripped one is not cleared by this, but by :meth:`clear_faults`.
+        """
+        ...
+
+    def torque_enable(self, on: bool) -> None:
+        """Switch every motor on, at no current, or off; read back. Off by default."""
+        ...
+
+    def read(self) -> ArmState:
+        """Return the state of every axis, in one transaction.
+
+        Raises
+        ------
+        DriveFault
+            A servo has a hardware error.
+        InstrumentTimeout
+            A servo does not answer; it is named.
+        """
+        ...
+
+    def write_currents(self, currents_a: Sequence[float]) -> None:
+        """Command one current [A] an axis, to all axes at once. The bus carries no reply.
+
+        Raises
+        ------
+        LimitError
+            A current is not finite or above its limit; nothing was sent.
+        """
+        ...
+
+    def health(self) -> ArmHealth:
+        """Return what the servos say of themselves. A hardware error is reported in it, not raised."""
+        ...
+
+    def clear_faults(self) -> None:
+        """Clear hardware errors and tripped watchdogs, as far as the servos let it; the motors are off then.
+
+        A deliberate step, for a person or for the start of a run.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Command no current, switch every motor off, and read back that it is."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class VoltageInput:
     """One analog voltage input; range in V."""

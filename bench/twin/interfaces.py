@@ -6,7 +6,7 @@ world's lock held, except where it says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -193,6 +193,50 @@ class JointDrivePlant(Protocol):
 
     def on_fault(self, action: Callable[[int], None]) -> None:
         """Call ``action`` with a drive fault code when the motor side brings one about (for injected faults)."""
+        ...
+
+
+class ArmDrivesPlant(Protocol):
+    """The motors of an arm as its servos' firmware sees and drives them. Servo shaft: rad, rad/s, A, degC, V.
+
+    Axis k counts from 0, in the order of the arm's joints. Positive is the servo's own positive direction (the
+    drivetrain's ``direction`` is not applied). What is read holds at ``world.now_ns``. Lists have one entry an axis.
+    """
+
+    axes: int
+
+    def states(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
+        """Shaft angles since the servos' own zeros [rad], cumulative; speeds [rad/s] and currents [A] as measured.
+
+        Not rounded to the servos' units: the device does that.
+        """
+        ...
+
+    def command_currents(self, currents_a: Sequence[float | None]) -> None:
+        """From now on make these currents [A], finite and within each servo's limit; None: driver off, no current.
+
+        They pass the motors' current loops. Without supply there is no current whatever was commanded.
+        """
+        ...
+
+    def temperature_degc(self, axis: int) -> float:
+        """Of the servo's inside."""
+        ...
+
+    def supply_v(self) -> float:
+        """Of the bus."""
+        ...
+
+    def powered(self) -> bool:
+        """Whether the servos have their supply (enable line high and e-stop closed)."""
+        ...
+
+    def on_power(self, action: Callable[[bool], None]) -> None:
+        """Call ``action`` whenever the supply comes (True) or goes (False); the servos boot when it comes."""
+        ...
+
+    def on_fault(self, action: Callable[[int, int], None]) -> None:
+        """Call ``action`` with axis and bits of Hardware Error Status when an injected fault brings them about."""
         ...
 
 
