@@ -6,6 +6,7 @@
 20.0
 """
 
+from bench.profile.arm import ArmJointProfile, ArmMechanics, ArmProfile, BodyProfile
 from bench.profile.check import check_folder
 from bench.profile.criteria import AnalysisProfile, ContactCriteria, CriteriaProfile, Criterion, CriterionBase
 from bench.profile.criteria_joint import JointAnalysisProfile, JointCriteria, JointCriterion
@@ -13,6 +14,7 @@ from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.fields import Source
 from bench.profile.find import find_profile, profiles_root
 from bench.profile.load import (
+    load_arm,
     load_criteria,
     load_feedforward,
     load_procedure,
@@ -44,15 +46,30 @@ from bench.profile.rig import (
     SafetyProfile,
     StageProfile,
 )
+from bench.profile.rig_arm import ArmRig, WristSensorProfile
 from bench.profile.rig_joint import JointRig
-from bench.profile.specimen import ContactSpecimen, ExpectedForce, JointLoad, OutputLock, SpecimenProfile
+from bench.profile.specimen import (
+    ArmPhantom,
+    ContactSpecimen,
+    ExpectedForce,
+    JointLoad,
+    OutputLock,
+    Payload,
+    SpecimenProfile,
+)
 from bench.profile.twin import FAULTS, Fault, IndenterTwin, TissueTruth, TwinProfile, fault_parameter_issues
 from bench.profile.twin_joint import JointTwin
 
 __all__ = [
     "FAULTS",
     "AnalysisProfile",
+    "ArmJointProfile",
+    "ArmMechanics",
+    "ArmPhantom",
+    "ArmProfile",
+    "ArmRig",
     "AtiSensorProfile",
+    "BodyProfile",
     "CalibrationProfile",
     "ContactCriteria",
     "ContactSpecimen",
@@ -83,6 +100,7 @@ __all__ = [
     "LoadCellProfile",
     "LowSpeedTrackingProcedure",
     "OutputLock",
+    "Payload",
     "Problem",
     "ProcedureProfile",
     "RigProfile",
@@ -93,9 +111,11 @@ __all__ = [
     "StiffnessRampProcedure",
     "TissueTruth",
     "TwinProfile",
+    "WristSensorProfile",
     "check_folder",
     "fault_parameter_issues",
     "find_profile",
+    "load_arm",
     "load_criteria",
     "load_feedforward",
     "load_procedure",

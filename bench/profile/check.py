@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from bench.profile.arm import ArmProfile
 from bench.profile.criteria import CriteriaProfile
 from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.fields import Profile
@@ -17,6 +18,7 @@ from bench.profile.problem import Problem, near_miss
 from bench.profile.procedure import ProcedureProfile
 from bench.profile.procedure_joint import JointProcedure
 from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
+from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
 from bench.profile.specimen import SPECIMENS, ContactSpecimen, JointLoad, OutputLock, SpecimenProfile
 from bench.profile.twin import IndenterTwin, TwinProfile
@@ -28,6 +30,7 @@ FOLDER_OF: dict[type[Profile], str] = {
     ProcedureProfile: "procedures",
     CriteriaProfile: "acceptance",
     TwinProfile: "twins",
+    ArmProfile: "arms",
 }
 #: Rig model → the models of the twins that stand behind it, and of what may be mounted on it.
 STANDS_BEHIND: dict[type[RigProfile], tuple[type[TwinProfile], tuple[type[SpecimenProfile], ...]]] = {
@@ -56,6 +59,7 @@ def check_folder(path: str | Path) -> list[Problem]:
             problems += _place(file, profile)
             problems += _calibration_file(file, profile)
             problems += _feedforward_file(file, profile)
+            problems += _urdf_file(file, profile)
     problems += _cross_references(root, profiles)
     return problems
 
@@ -100,10 +104,15 @@ def _place(file: Path, profile: Profile) -> Iterator[Problem]:
 
 
 def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
-    if not isinstance(profile, IndenterRig) or not isinstance(profile.force_sensor, AtiSensorProfile):
+    if isinstance(profile, IndenterRig):
+        table, sensor = "force_sensor", profile.force_sensor
+    elif isinstance(profile, ArmRig):
+        table, sensor = "wrist_sensor", profile.wrist_sensor
+    else:
         return
-    key = "force_sensor.calibration_file"
-    sensor = profile.force_sensor
+    if not isinstance(sensor, AtiSensorProfile):
+        return
+    key = f"{table}.calibration_file"
     cal = file.parent / sensor.calibration_file
     named = f'"{sensor.calibration_file}"'
     if not cal.is_file():
@@ -132,8 +141,17 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
             alike = len(wrong) == len(axes) and len(set(wrong.values())) == 1
             counts = f"{wrong[names[0]]}" if alike else ", ".join(f"{n} on axis {name}" for name, n in wrong.items())
             hint = "Is it the .cal of another sensor, or was it cut short?"
-            expected = f"{channels}, one for each of force_sensor.channels"
+            expected = f"{channels}, one for each of {table}.channels"
             yield Problem(file, key, f"{named} with gauges: {counts}", expected, hint)
+
+
+def _urdf_file(file: Path, profile: Profile) -> Iterator[Problem]:
+    urdf = profile.urdf_path() if isinstance(profile, (ArmRig, ArmProfile)) else None
+    if urdf is not None and not urdf.is_file():
+        beside = [other.name for other in urdf.parent.glob("*.urdf")] if urdf.parent.is_dir() else []
+        yield Problem(
+            file, "arm.urdf", f'"{urdf.name}", which does not exist', "a URDF file", near_miss(urdf.name, beside)
+        )
 
 
 def _feedforward_file(file: Path, profile: Profile) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.errors import ProfileError
 from bench.profile.problem import near_miss
 
-FOLDERS = ("rigs", "specimens", "procedures", "acceptance", "twins", "imports")
+FOLDERS = ("rigs", "specimens", "procedures", "acceptance", "twins", "imports", "arms", "trajectories")
 
 
 def profiles_root(root: Path | None = None) -> Path:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from bench.errors import ProfileError
+from bench.profile.arm import ArmProfile
 from bench.profile.criteria import ContactCriteria, CriteriaProfile
 from bench.profile.criteria_joint import JointCriteria
 from bench.profile.feedforward import FeedForwardProfile
@@ -20,6 +21,7 @@ from bench.profile.problem import Issue, Problem, near_miss, shown
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
 from bench.profile.procedure_joint import JOINT_PROCEDURES
 from bench.profile.rig import IndenterRig, RigProfile
+from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
 from bench.profile.specimen import SPECIMENS, SpecimenProfile
 from bench.profile.translate import translate
@@ -33,8 +35,9 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.criteria/1": CriteriaProfile,
     "bench.twin/1": TwinProfile,
     "bench.feedforward/1": FeedForwardProfile,
+    "bench.arm/1": ArmProfile,
 }
-RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig}
+RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig, "arm": ArmRig}
 TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin}
 SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": JointCriteria}
 KINDS: dict[type[Profile], tuple[str, str | None, Mapping[str, type[Profile]]]] = {
@@ -87,6 +90,11 @@ def load_twin(path: str | Path) -> TwinProfile:
 def load_feedforward(path: str | Path) -> FeedForwardProfile:
     """Load a feed-forward file. Raises :class:`ProfileError` with every problem of the file."""
     return cast(FeedForwardProfile, _load(Path(path), FeedForwardProfile))
+
+
+def load_arm(path: str | Path) -> ArmProfile:
+    """Load the mechanics of an arm recorded elsewhere. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(ArmProfile, _load(Path(path), ArmProfile))
 
 
 def parse_profile(text: str, path: Path) -> tuple[Profile | None, list[Problem]]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from bench.profile.arm import BodyProfile, NonNegativeMass, Point
 from bench.profile.fields import (
     Angle,
     Inertia,
@@ -20,6 +21,7 @@ from bench.profile.fields import (
     Profile,
     Section,
     Speed,
+    Stiffness,
 )
 from bench.profile.problem import Issue
 from bench.units import Value
@@ -97,10 +99,41 @@ class OutputLock(SpecimenProfile):
     max_torque: PositiveTorque
 
 
+class Payload(SpecimenProfile):
+    """A body fixed to an arm's tool: known mass and centre, in the frame of the wrist sensor; mass 0 for the bare tool.
+
+    ``mass_uncertainty`` is expanded (k = 2), of the scale it was weighed on.
+    """
+
+    kind: Literal["payload"]
+    body: BodyProfile
+    mass_uncertainty: NonNegativeMass = Value(0.0, "kg", "mass")
+
+
+class ArmPhantom(SpecimenProfile):
+    """A phantom an arm's tool presses: a point of its surface and the outward normal, both in the arm's base frame."""
+
+    kind: Literal["arm_phantom"]
+    surface: Point
+    normal: tuple[float, ...] = Field(default=(0.0, 0.0, 1.0), min_length=3, max_length=3)
+    thickness: PositiveLength
+    max_indentation: PositiveLength
+    max_force: PositiveForce
+    nominal_stiffness: Stiffness
+
+    def comparisons(self) -> Iterator[Issue]:
+        if abs(sum(x * x for x in self.normal) - 1.0) > 1e-6:
+            yield Issue("normal", str(list(self.normal)), "a direction of length 1")
+        if self.max_indentation.to("mm") > self.thickness.to("mm"):
+            yield Issue("max_indentation", f'"{self.max_indentation}"', f"at most the thickness, {self.thickness}")
+
+
 SPECIMENS: dict[str, type[SpecimenProfile]] = {
     "phantom": ContactSpecimen,
     "plate": ContactSpecimen,
     "tissue": ContactSpecimen,
     "joint_load": JointLoad,
     "output_lock": OutputLock,
+    "payload": Payload,
+    "arm_phantom": ArmPhantom,
 }
