@@ -1,7 +1,8 @@
 """The mechanics of an arm, as a profile states them: geometry, links, motors, ratings.
 
 One table for every kind of file: it stands as ``[arm]`` in the profile of a rig, and in a file of its own (schema
-``bench.arm/1``) for arms whose records were made elsewhere. Geometry comes from a DH table, one row beside each joint's other figures, or from a URDF file.
+``bench.arm/1``) for arms whose records were made elsewhere. Geometry comes from a DH table, one row beside each joint's
+other figures, or from a URDF file.
 """
 
 from __future__ import annotations
