@@ -37,8 +37,7 @@ SHORTEST_SHARE = 0.05
 def check_description(
     description: ArmDescription,
     *,
-    expect_joints: int | None = None,
-    expect_names: Sequence[str] | None = None,
+    expect_joints: int | Sequence[str] | None = None,
     inertias: Inertias = "checked",
     where: str = "",
 ) -> ArmDescription:
@@ -47,11 +46,10 @@ def check_description(
     Parameters
     ----------
     description : ArmDescription
-    expect_joints : int, optional
-        Number of joints the profile speaks of.
-    expect_names : sequence of str, optional
-        Their names, from the base on.
+    expect_joints : int or sequence of str, optional
+        Number of joints the profile speaks of, or their names from the base on.
     inertias : {"checked", "as_given"}
+        An arm none of whose links has any mass or inertia is geometry alone, and passes either way.
     where : str
         File it came from, for messages.
 
@@ -62,7 +60,7 @@ def check_description(
         ``implausible_length``, ``not_positive_mass``, ``not_a_body``, ``implausible_inertia``.
     """
     place = where or description.name
-    _names(description, expect_joints, expect_names, place)
+    _names(description, expect_joints, place)
     reach = 0.0
     for joint in description.joints:
         here = f"{place}, joint {joint.name}"
@@ -72,13 +70,14 @@ def check_description(
         _placement(frame, name, f"{place}, {name}")
     if not np.all(np.isfinite(description.gravity)):
         raise _not_finite("gravity", place)
+    geometry_alone = not any(j.link.mass or np.any(j.link.centre) or np.any(j.link.inertia) for j in description.joints)
     ends = [*(joint.placement for joint in description.joints[1:]), description.flange]
     for joint, end in zip(description.joints, ends, strict=True):
         here = f"{place}, link of joint {joint.name}"
         link = joint.link
         if not (np.isfinite(link.mass) and np.all(np.isfinite(link.centre)) and np.all(np.isfinite(link.inertia))):
             raise _not_finite("mass, centre or inertia", here)
-        if inertias == "checked":
+        if inertias == "checked" and not geometry_alone:
             check_link(link, here)
             span = float(np.linalg.norm(end[:3, 3]))
             _size(link, span, max(span, SHORTEST_SHARE * reach, float(np.linalg.norm(link.centre))), here)
@@ -148,11 +147,10 @@ def _size(link: LinkInertia, span: float, length: float, where: str) -> None:
         )
 
 
-def _names(
-    description: ArmDescription, expect_joints: int | None, expect_names: Sequence[str] | None, where: str
-) -> None:
+def _names(description: ArmDescription, expected: int | Sequence[str] | None, where: str) -> None:
     names = description.names
-    wanted = len(expect_names) if expect_joints is None and expect_names is not None else expect_joints
+    expect_names = None if isinstance(expected, int) or expected is None else tuple(expected)
+    wanted = expected if isinstance(expected, int) else None if expect_names is None else len(expect_names)
     if not names or (wanted is not None and wanted != len(names)):
         instead = f" where {wanted} are expected" if wanted else ""
         raise ModelError(
@@ -177,7 +175,7 @@ def _names(
                 where=where,
                 remedy=f"The model's joints are {', '.join(names)}",
             )
-    if expect_names is not None and tuple(expect_names) != names:
+    if expect_names is not None and expect_names != names:
         raise ModelError(
             f"joints {', '.join(names)} from the base on, where {', '.join(expect_names)} are expected",
             reason="joint_order",

@@ -49,7 +49,7 @@ class DhRow:
     link: LinkInertia = field(default_factory=lambda: LinkInertia(0.0))
 
 
-def arm_from_dh(
+def from_dh(
     name: str,
     rows: Sequence[DhRow],
     convention: Convention = "standard",
@@ -58,7 +58,7 @@ def arm_from_dh(
     flange: Floats | None = None,
     tool: Floats | None = None,
     gravity: Floats | None = None,
-    expect_joints: int | None = None,
+    expect_joints: int | Sequence[str] | None = None,
     inertias: Inertias = "checked",
     where: str = "",
 ) -> ArmDescription:

@@ -55,8 +55,7 @@ class _Tree:
 def read_urdf(
     path: Path | str,
     *,
-    expect_joints: int | None = None,
-    expect_names: Sequence[str] | None = None,
+    expect_joints: int | Sequence[str] | None = None,
     flange: str | None = None,
     tip: str | None = None,
     gravity: ArrayLike | None = None,
@@ -82,7 +81,6 @@ def read_urdf(
         text,
         where=str(path),
         expect_joints=expect_joints,
-        expect_names=expect_names,
         flange=flange,
         tip=tip,
         gravity=gravity,
@@ -94,8 +92,7 @@ def parse_urdf(
     text: str,
     *,
     where: str = "urdf",
-    expect_joints: int | None = None,
-    expect_names: Sequence[str] | None = None,
+    expect_joints: int | Sequence[str] | None = None,
     flange: str | None = None,
     tip: str | None = None,
     gravity: ArrayLike | None = None,
@@ -108,7 +105,7 @@ def parse_urdf(
     text : str
     where : str
         For messages.
-    expect_joints, expect_names, inertias
+    expect_joints, inertias
         See :func:`bench.models.arm_plausible.check_description`.
     flange, tip : str, optional
         Links that carry the flange and the tip. When left out: a link of that name if there is one behind the last
@@ -150,9 +147,7 @@ def parse_urdf(
         tip=_end(ends, tip, "tip", flange_at, where),
         gravity=np.array([0.0, 0.0, -STANDARD_GRAVITY]) if gravity is None else np.asarray(gravity, dtype=np.float64),
     )
-    return check_description(
-        description, expect_joints=expect_joints, expect_names=expect_names, inertias=inertias, where=where
-    )
+    return check_description(description, expect_joints=expect_joints, inertias=inertias, where=where)
 
 
 def _robot(text: str, where: str) -> ET.Element:
