@@ -1,0 +1,169 @@
+"""What an arm's motion is held to, in plain numbers, and what a check of a path says about one of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import ModelError
+
+Floats = NDArray[np.float64]
+
+#: A limit counts as kept within this share of it: numbers that were computed to just keep it do.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Resonance:
+    """A frequency [Hz] not to be excited within ``1 +- margin`` of it; ``where`` says whose it is (a joint's name)."""
+
+    hz: float
+    margin: float
+    where: str = ""
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Frequencies [Hz] between which no line may lie."""
+        return self.hz * (1.0 - self.margin), self.hz * (1.0 + self.margin)
+
+
+@dataclass(frozen=True)
+class MotionLimits:
+    """Limits of an arm of ``n`` joints; what is not limited is infinite. Arrays (n,), SI.
+
+    ``coulomb`` and ``viscous`` are the nominal friction that adds to the rigid-body torque. ``factor_rated`` and
+    ``factor_peak`` divide the rated and the peak torque. ``least_singular_value`` [m/rad] is of the tip's Jacobian with
+    its rotations times ``characteristic_length`` [m].
+    """
+
+    names: tuple[str, ...]
+    position_min: Floats
+    position_max: Floats
+    speed: Floats
+    acceleration: Floats
+    rated_torque: Floats
+    peak_torque: Floats
+    coulomb: Floats
+    viscous: Floats
+    stiffness: Floats
+    factor_rated: float = 1.5
+    factor_peak: float = 2.0
+    box_min: Floats = field(default_factory=lambda: np.full(3, -np.inf))
+    box_max: Floats = field(default_factory=lambda: np.full(3, np.inf))
+    tip_speed: float = math.inf
+    least_singular_value: float = 0.0
+    characteristic_length: float = 0.2
+    max_deflection: float = math.inf
+    resonances: tuple[Resonance, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of joints."""
+        return len(self.names)
+
+    @property
+    def torque(self) -> Floats:
+        """Torque (n,) a joint may be asked for: rated and peak torque over their safety factors, the smaller [N.m]."""
+        return np.minimum(self.rated_torque / self.factor_rated, self.peak_torque / self.factor_peak)
+
+    def check_size(self, n: int, where: str) -> None:
+        """Refuse another number of joints than ``n``.
+
+        Raises
+        ------
+        ModelError
+            ``joint_count``
+        """
+        wrong = {key: value for key, value in vars(self).items() if key in _PER_JOINT and len(value) != n}
+        if wrong:
+            key, value = next(iter(wrong.items()))
+            raise ModelError(
+                f"{len(value)} values of {key} for an arm of {n} joints",
+                reason="joint_count",
+                where=where,
+                remedy="Take the limits of the same arm",
+            )
+        for key in _PER_JOINT[1:]:
+            if np.any(np.isnan(getattr(self, key))):
+                raise ModelError(
+                    f"{key} has a value that is not a number",
+                    reason="not_finite",
+                    where=where,
+                    remedy="State it in the rig's profile",
+                )
+
+
+_PER_JOINT = (
+    "names",
+    "position_min",
+    "position_max",
+    "speed",
+    "acceleration",
+    "rated_torque",
+    "peak_torque",
+    "coulomb",
+    "viscous",
+    "stiffness",
+)
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """One quantity at its worst along a path.
+
+    Parameters
+    ----------
+    check : str
+        What is checked, e.g. ``speed``.
+    joint : str
+        Name of the joint, or the point, it is worst at.
+    value, limit : float
+        In ``unit``.
+    sense : {"at most", "at least"}
+    time_s : float
+        When [s].
+    index : int
+        Sample of the path.
+    pose_deg : tuple of float
+        Joint positions there [deg] (m for a prismatic joint).
+    during : str
+        What the arm does then.
+    """
+
+    check: str
+    joint: str
+    value: float
+    limit: float
+    unit: str
+    sense: Literal["at most", "at least"]
+    time_s: float
+    index: int
+    pose_deg: tuple[float, ...]
+    during: str = ""
+
+    @property
+    def margin(self) -> float:
+        """How far the value is inside its limit, in ``unit``; negative outside."""
+        return self.limit - self.value if self.sense == "at most" else self.value - self.limit
+
+    @property
+    def share(self) -> float:
+        """Margin as a share of the limit [1]; infinite where nothing is limited."""
+        if not math.isfinite(self.limit) or self.limit == 0.0:
+            return math.inf if self.margin >= 0.0 else -math.inf
+        return self.margin / abs(self.limit)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the limit is kept; a value that is not a number keeps none."""
+        slack = ROUNDING * max(abs(self.limit), 1e-3) if math.isfinite(self.limit) else 0.0
+        return self.margin >= -slack
+
+    @property
+    def pose(self) -> str:
+        """The pose as a message shows it."""
+        return "[" + ", ".join(f"{angle:.1f}" for angle in self.pose_deg) + "] deg"
