@@ -218,7 +218,7 @@ def test_without_a_root_the_folder_here_comes_before_the_profiles_that_come_with
 @pytest.mark.parametrize(
     ("folder", "name", "said"),
     [
-        ("rigs", "indentor", '"indentor". Did you mean "indenter"? Known: indenter, indenter_load_cell'),
+        ("rigs", "indentor", '"indentor". Did you mean "indenter"? Known: full_arm, indenter, indenter_load_cell'),
         ("rigs", "../twins/indenter", "there is no profile"),
         ("rig", "indenter", '"rig" is no folder of profiles. Did you mean "rigs"?'),
     ],

@@ -52,10 +52,11 @@ def test_a_twin_of_a_rig_or_specimen_that_does_not_exist_is_told_with_near_misse
     spoil(profiles / "twins" / "indenter.toml", 'rig = "indenter"', 'rig = "indentor"')
     spoil(profiles / "twins" / "indenter.toml", "[specimens.rigid_plate]", "[specimens.rigid_plat]")
     assert told(profiles) == [
-        'twins/indenter.toml: rig: given "indentor", expected the name of a rig: indenter, indenter_load_cell, '
-        'single_joint. Did you mean "indenter"?',
-        'twins/indenter.toml: specimens.rigid_plat: given "rigid_plat", expected the name of a specimen: balanced_arm, '
-        "liver_phantom_a, liver_phantom_b, output_lock, pendulum_arm, puncture_phantom, rigid_plate. "
+        'twins/indenter.toml: rig: given "indentor", expected the name of a rig: full_arm, indenter, '
+        'indenter_load_cell, single_joint. Did you mean "indenter"?',
+        'twins/indenter.toml: specimens.rigid_plat: given "rigid_plat", expected the name of a specimen: '
+        "arm_phantom_a, balanced_arm, bare_tool, liver_phantom_a, liver_phantom_b, output_lock, payload_1kg, "
+        "pendulum_arm, puncture_phantom, rigid_plate. "
         'Did you mean "rigid_plate"?',
     ]
 
