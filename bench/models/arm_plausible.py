@@ -70,7 +70,7 @@ def check_description(
         _placement(frame, name, f"{place}, {name}")
     if not np.all(np.isfinite(description.gravity)):
         raise _not_finite("gravity", place)
-    geometry_alone = not any(j.link.mass or np.any(j.link.centre) or np.any(j.link.inertia) for j in description.joints)
+    geometry_alone = not any(j.link.mass or np.any(j.link.inertia) for j in description.joints)
     ends = [*(joint.placement for joint in description.joints[1:]), description.flange]
     for joint, end in zip(description.joints, ends, strict=True):
         here = f"{place}, link of joint {joint.name}"
