@@ -3,10 +3,10 @@
 ``F`` is the wrench [f, m] [N, N.m] the arm exerts on its surroundings at the frame the Jacobian is of, base-aligned;
 ``tau`` the torques the drives give [N.m]. A wrench the surroundings exert on the arm is ``-F``.
 
-So an arm of the ABB IRB 120's geometry (standard DH, d1 0.29, a2 0.27, a3 0.07, d4 0.302, d6 0.072 m; alpha -90, 0, -90,
-90, -90, 0 and theta offsets 0, -90, 0, 0, 0, 180 deg) at q = [0, -30, 60, 0, 45, 0] deg, which lifts with 50 N at its
-flange, F = [0, 0, 50, 0, 0, 0], takes ``J^T F`` = [0, -9.01, -15.76, 0, -0.93, 0] N.m beside gravity: its second axis
-turns the arm down, positively.
+So an arm of the ABB IRB 120's geometry (standard DH, d1 0.29, a2 0.27, a3 0.07, d4 0.302, d6 0.072 m; alpha -90, 0,
+-90, 90, -90, 0 and theta offsets 0, -90, 0, 0, 0, 180 deg) at q = [0, -30, 60, 0, 45, 0] deg, which lifts with 50 N at
+its flange, F = [0, 0, 50, 0, 0, 0], takes ``J^T F`` = [0, -9.01, -15.76, 0, -0.93, 0] N.m beside gravity: its second
+axis turns the arm down, positively.
 
 Forces and moments cannot be compared as they stand, nor can metres and radians. Wherever they meet, moments are divided
 and angular speeds multiplied by a characteristic ``length`` [m]: the scaled Jacobian then is in metres throughout. Take
