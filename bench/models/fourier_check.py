@@ -163,6 +163,8 @@ def _place_rows(grid: Grid, model: ArmModel, limits: MotionLimits, place: Floats
     places = model.joint_positions_rows(grid.q)
     names = point_names(limits.names)
     moving = [index for index, _ in moving_points(places, names)]
+    if not moving:
+        return
     more = beyond * place[moving, 2]
     for axis in range(3):
         along, what = places[:, moving, axis], f"box {AXES[axis]}"
