@@ -37,6 +37,9 @@ class ArmPath:
     wrench : (k, 6) float64, or None
         Wrench [f, m] the arm exerts at its tip on what it touches, base frame [N, N.m]; it adds ``J^T wrench`` to the
         torques. None: ``force_needed`` along ``direction``.
+    led : (k,) bool, or None
+        Where the tip is led through space, so that the Jacobian is inverted and a singular pose is forbidden. None:
+        where ``direction`` is given. A motion of the joints alone may pass a singular pose.
     segments : tuple of (int, str)
         First index of each stretch and what the arm does in it, for messages.
     """
@@ -48,6 +51,7 @@ class ArmPath:
     force_needed: Floats
     direction: Floats
     wrench: Floats | None = None
+    led: NDArray[np.bool_] | None = None
     segments: tuple[tuple[int, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -61,6 +65,8 @@ class ArmPath:
         }
         if self.wrench is not None:
             shapes["wrench"] = (self.wrench, (k, 6))
+        if self.led is not None:
+            shapes["led"] = (np.asarray(self.led, dtype=np.float64), (k,))
         for name, (values, shape) in {"q": (self.q, (k, n)), **shapes}.items():
             if values.shape != shape:
                 raise _bad(f"{name} has the shape {values.shape} where q has {(k, n)}", "shape")
@@ -84,6 +90,7 @@ class ArmPath:
         force_needed: float | ArrayLike = 0.0,
         direction: ArrayLike = (0.0, 0.0, 0.0),
         wrench: ArrayLike | None = None,
+        led: bool | None = None,
     ) -> ArmPath:
         """Return one stretch, ``text`` says what the arm does; force and direction are given once or per sample."""
         times = np.asarray(time, dtype=np.float64)
@@ -98,6 +105,7 @@ class ArmPath:
             np.array(np.broadcast_to(np.asarray(force_needed, dtype=np.float64), (k,))),
             np.divide(way, length, out=np.zeros((k, 3)), where=length > 0.0),
             None if wrench is None else np.array(np.broadcast_to(np.asarray(wrench, dtype=np.float64), (k, 6))),
+            None if led is None else np.full(k, led),
             ((0, text),),
         )
 
@@ -125,6 +133,7 @@ class ArmPath:
             np.concatenate([part.force_needed for part in parts]),
             np.concatenate([part.direction for part in parts]),
             wrench,
+            np.concatenate([part.led_samples() for part in parts]),
             tuple(
                 (int(first) + index, text)
                 for part, first in zip(parts, firsts, strict=False)
@@ -143,6 +152,10 @@ class ArmPath:
             return self.wrench
         force = self.force_needed[:, None] * self.direction
         return np.hstack([force, np.zeros_like(force)])
+
+    def led_samples(self) -> NDArray[np.bool_]:
+        """Return (k,) where the tip is led, see ``led``."""
+        return np.any(self.direction != 0.0, axis=1) if self.led is None else self.led
 
     def text(self, index: int) -> str:
         """Return what the arm does at sample ``index``."""
