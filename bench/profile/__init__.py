@@ -11,10 +11,12 @@ from bench.profile.check import check_folder
 from bench.profile.criteria import AnalysisProfile, ContactCriteria, CriteriaProfile, Criterion, CriterionBase
 from bench.profile.criteria_joint import JointAnalysisProfile, JointCriteria, JointCriterion
 from bench.profile.feedforward import FeedForwardProfile
+from bench.profile.feedforward_arm import ArmFeedForward
 from bench.profile.fields import Source
 from bench.profile.find import find_profile, profiles_root
 from bench.profile.load import (
     load_arm,
+    load_arm_feedforward,
     load_criteria,
     load_feedforward,
     load_procedure,
@@ -63,6 +65,7 @@ from bench.profile.twin_joint import JointTwin
 __all__ = [
     "FAULTS",
     "AnalysisProfile",
+    "ArmFeedForward",
     "ArmJointProfile",
     "ArmMechanics",
     "ArmPhantom",
@@ -116,6 +119,7 @@ __all__ = [
     "fault_parameter_issues",
     "find_profile",
     "load_arm",
+    "load_arm_feedforward",
     "load_criteria",
     "load_feedforward",
     "load_procedure",

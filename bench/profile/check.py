@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from bench.profile.arm import ArmProfile
 from bench.profile.criteria import CriteriaProfile
 from bench.profile.feedforward import FeedForwardProfile
+from bench.profile.feedforward_arm import ArmFeedForward
 from bench.profile.fields import Profile
 from bench.profile.find import FOLDERS
 from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
@@ -87,7 +88,8 @@ def _check_import(file: Path, raw: Mapping[str, Any]) -> list[Problem]:
 
 def _place(file: Path, profile: Profile) -> Iterator[Problem]:
     """A profile is found by folder and file name, so both must fit what it says of itself."""
-    if isinstance(profile, FeedForwardProfile):  # a result, named by its path and kept where the lab likes
+    # feed-forward files are results, named by their path and kept where the lab likes
+    if isinstance(profile, FeedForwardProfile | ArmFeedForward):
         if file.parent.name in FOLDERS:
             given = f'"{profile.schema_id}" in {file.parent.name}/'
             yield Problem(file, "schema", given, "a folder of its own, such as feedforward/", "Move the file")

@@ -16,6 +16,7 @@ from bench.profile.arm import ArmProfile
 from bench.profile.criteria import ContactCriteria, CriteriaProfile
 from bench.profile.criteria_joint import JointCriteria
 from bench.profile.feedforward import FeedForwardProfile
+from bench.profile.feedforward_arm import ArmFeedForward
 from bench.profile.fields import Profile, Sections, Source
 from bench.profile.problem import Issue, Problem, near_miss, shown
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
@@ -35,6 +36,7 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.criteria/1": CriteriaProfile,
     "bench.twin/1": TwinProfile,
     "bench.feedforward/1": FeedForwardProfile,
+    "bench.arm_feedforward/1": ArmFeedForward,
     "bench.arm/1": ArmProfile,
 }
 RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig, "arm": ArmRig}
@@ -90,6 +92,11 @@ def load_twin(path: str | Path) -> TwinProfile:
 def load_feedforward(path: str | Path) -> FeedForwardProfile:
     """Load a feed-forward file. Raises :class:`ProfileError` with every problem of the file."""
     return cast(FeedForwardProfile, _load(Path(path), FeedForwardProfile))
+
+
+def load_arm_feedforward(path: str | Path) -> ArmFeedForward:
+    """Load an arm's feed-forward file. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(ArmFeedForward, _load(Path(path), ArmFeedForward))
 
 
 def load_arm(path: str | Path) -> ArmProfile:
