@@ -25,7 +25,7 @@ from bench.errors import LimitError, ModelError
 from bench.identify.blas import single_thread
 from bench.identify.excitation_cost import Columns, condition_along
 from bench.identify.paths import Path, PathMatch, match_paths
-from bench.models.fourier_check import check_lines, check_series, moving_points, point_names
+from bench.models.fourier_check import check_lines, check_series, movable_points
 from bench.models.fourier_path import FourierPath
 from bench.models.motion_limits import CheckRow, MotionLimits
 
@@ -248,8 +248,8 @@ def _check_input(model: ArmModel, limits: MotionLimits, base_hz: float, harmonic
 
 
 def _check_rest_pose(model: ArmModel, limits: MotionLimits, pose: Floats) -> None:
-    places = model.joint_positions_rows(np.vstack([pose, pose + 0.1]))
-    for index, name in moving_points(places, point_names(limits.names)):
+    places = model.joint_positions_rows(pose[None])
+    for index, name in movable_points(model):
         for axis in range(3):
             at, low, high = float(places[0, index, axis]), float(limits.box_min[axis]), float(limits.box_max[axis])
             if not low <= at <= high:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.identify.excitation_cost import Columns, scaled_condition
-from bench.models.fourier_check import moving_points, point_names
+from bench.models.fourier_check import movable_points
 from bench.models.fourier_path import FourierPath, at_rest
 from bench.models.motion_limits import MotionLimits
 from bench.models.rigid import ArmModel
@@ -76,7 +76,7 @@ class Search:
         turns = np.outer(np.arange(samples) * (2.0 * math.pi / samples), problem.harmonics)
         self._basis = np.hstack([np.cos(turns), np.sin(turns)])
         self._rate = 2.0 * math.pi * problem.base_hz * np.array(problem.harmonics, dtype=np.float64)
-        self._watched: list[int] | None = None
+        self._watched = [index for index, _ in movable_points(problem.model)]
 
     def run(self) -> Found:
         """Search and return the best candidate."""
@@ -165,14 +165,11 @@ class Search:
         model, limits = self.problem.model, self.problem.limits
         total = 0.0
         if np.any(np.isfinite(limits.box_min)) or np.any(np.isfinite(limits.box_max)):
-            places = model.joint_positions_rows(q)
-            if self._watched is None:
-                self._watched = [index for index, _ in moving_points(places, point_names(limits.names))]
-            watched = places[:, self._watched]
+            watched = model.joint_positions_rows(q)[:, self._watched]
             size = np.where(np.isfinite(limits.box_max - limits.box_min), limits.box_max - limits.box_min, 1.0)
             inset = 0.5 * (1.0 - USED) * size
             outside = np.maximum(watched - (limits.box_max - inset), (limits.box_min + inset) - watched) / size
-            total += float(np.maximum(outside, 0.0).max(axis=(0, 1)).sum())
+            total += float(np.maximum(outside, 0.0).max(axis=(0, 1), initial=0.0).sum())
         torque = np.abs(model.inverse_dynamics_rows(q, v, a) + np.sign(v) * limits.coulomb + v * limits.viscous)
         total += float(np.maximum(torque.max(axis=0) / (USED * limits.torque) - 1.0, 0.0).sum())
         if math.isfinite(limits.tip_speed):

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 #: What may be added between grid points, as a share of a limit, before the grid is made finer.
 FINE = 0.003
 LEAST_STEPS, MOST_STEPS = 1000, 60000
-#: A point that moves less than this along the path is part of the base and may stand on its table [m].
+#: A point no joint moves further than this is part of the base and may stand on its table [m].
 FIXED_M = 1e-6
 AXES = "xyz"
 
@@ -162,7 +162,7 @@ def _place_rows(grid: Grid, model: ArmModel, limits: MotionLimits, place: Floats
         return
     places = model.joint_positions_rows(grid.q)
     names = point_names(limits.names)
-    moving = [index for index, _ in moving_points(places, names)]
+    moving = [index for index, _ in movable_points(model)]
     if not moving:
         return
     more = beyond * place[moving, 2]
@@ -181,11 +181,14 @@ def point_names(joints: tuple[str, ...]) -> tuple[str, ...]:
     return (*(f"axis of {name}" for name in joints), "flange", "tip")
 
 
-def moving_points(places: Floats, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Return which points (k, p, 3) move, and their names; those that do not are the base's."""
-    for index, name in enumerate(names):
-        if float(np.ptp(places[:, index], axis=0).max()) > FIXED_M:
-            yield index, name
+def movable_points(model: ArmModel) -> list[tuple[int, str]]:
+    """Return which of the points the joints can move, and their names; the others are the base's.
+
+    Number and name as in :meth:`~bench.models.rigid.ArmModel.joint_positions_rows` and :func:`point_names`.
+    """
+    poses = np.outer(np.arange(4, dtype=np.float64), 0.3 + 0.1 * np.arange(model.n))
+    spread = np.ptp(model.joint_positions_rows(poses), axis=0).max(axis=1)
+    return [(index, name) for index, name in enumerate(point_names(model.names)) if spread[index] > FIXED_M]
 
 
 def _row(

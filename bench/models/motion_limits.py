@@ -132,6 +132,8 @@ class CheckRow:
         Joint positions there [deg] (m for a prismatic joint).
     during : str
         What the arm does then.
+    scale : float
+        What the margin is a share of; the limit where it is not a number.
     """
 
     check: str
@@ -144,6 +146,7 @@ class CheckRow:
     index: int
     pose_deg: tuple[float, ...]
     during: str = ""
+    scale: float = math.nan
 
     @property
     def margin(self) -> float:
@@ -152,10 +155,11 @@ class CheckRow:
 
     @property
     def share(self) -> float:
-        """Margin as a share of the limit [1]; infinite where nothing is limited."""
-        if not math.isfinite(self.limit) or self.limit == 0.0:
+        """Margin as a share of ``scale`` or of the limit [1]; infinite where nothing is limited."""
+        size = abs(self.limit) if math.isnan(self.scale) else self.scale
+        if not math.isfinite(size) or size == 0.0:
             return math.inf if self.margin >= 0.0 else -math.inf
-        return self.margin / abs(self.limit)
+        return self.margin / size
 
     @property
     def ok(self) -> bool:

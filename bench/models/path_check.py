@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bench.errors import ModelError
 from bench.models.arm_path import ArmPath
-from bench.models.fourier_check import AXES, moving_points, point_names
+from bench.models.fourier_check import AXES, movable_points
 from bench.models.motion_limits import CheckRow, MotionLimits
 from bench.models.preflight_report import PathSeries, PreflightReport
 from bench.models.statics import deflection, singular_values
@@ -58,6 +58,7 @@ class _Looked:
         unit: str,
         sense: Sense = "at most",
         among: Indices | None = None,
+        scale: float = math.nan,
     ) -> CheckRow:
         """Return the worst of ``values``; ``among`` says which samples they belong to where it is not all."""
         bound = np.broadcast_to(np.asarray(limit, dtype=np.float64), values.shape)
@@ -68,7 +69,8 @@ class _Looked:
         name = self.limits.names[joint] if isinstance(joint, int) else joint
         pose = tuple(float(angle) for angle in np.degrees(self.q[sample]))
         time, during = float(self.path.time[index]), self.path.text(index)
-        return CheckRow(check, name, float(values[worst]), float(bound[worst]), unit, sense, time, index, pose, during)
+        value, due = float(values[worst]), float(bound[worst])
+        return CheckRow(check, name, value, due, unit, sense, time, index, pose, during, scale)
 
 
 def check_path(path: ArmPath, model: ArmModel, limits: MotionLimits, title: str = "a path") -> PreflightReport:
@@ -112,7 +114,7 @@ def check_path(path: ArmPath, model: ArmModel, limits: MotionLimits, title: str 
         *_joints(seen),
         *_torques(seen, torque),
         *_tip_speed(seen, jacobians),
-        *_box(seen, places),
+        *_box(seen, places, movable_points(model)),
         *_singular(seen, smallest, led),
         *_force(seen, jacobians, rigid, led),
     ]
@@ -126,8 +128,8 @@ def check_path(path: ArmPath, model: ArmModel, limits: MotionLimits, title: str 
 def distinct(path: ArmPath, limits: MotionLimits) -> Indices:
     """Return the samples to look at: every other one lies in the same small cell as one of them.
 
-    A cell is :data:`CELL_RAD` of every joint and :data:`CELL_SHARE` of the limits of speed and acceleration; the contact
-    is the same in all of it. The extremes of every joint's position, speed and acceleration are among them.
+    A cell is :data:`CELL_RAD` of every joint and :data:`CELL_SHARE` of the limits of speed and acceleration; the
+    contact is the same in all of it. The extremes of every joint's position, speed and acceleration are among them.
     """
     columns = []
     for values, cell in (
@@ -144,7 +146,7 @@ def distinct(path: ArmPath, limits: MotionLimits) -> Indices:
 
 
 def with_friction(torque: Floats, v: Floats, limits: MotionLimits) -> Floats:
-    """Return torques (k, n) with nominal friction; a joint that may stick gets it the way that makes its torque larger."""
+    """Return torques (k, n) with nominal friction; of a joint that may stick, the way that makes its torque larger."""
     sign = np.where(np.abs(v) > STICKING, np.sign(v), np.where(torque >= 0.0, 1.0, -1.0))
     return np.asarray(torque + sign * limits.coulomb + v * limits.viscous)
 
@@ -152,10 +154,10 @@ def with_friction(torque: Floats, v: Floats, limits: MotionLimits) -> Floats:
 def _joints(seen: _Looked) -> Iterator[CheckRow]:
     limits = seen.limits
     for j in range(limits.size):
-        low = seen.row(
-            "position", j, np.degrees(seen.q[:, j]), float(np.degrees(limits.position_min[j])), "deg", "at least"
-        )
-        high = seen.row("position", j, np.degrees(seen.q[:, j]), float(np.degrees(limits.position_max[j])), "deg")
+        angles = np.degrees(seen.q[:, j])
+        least, most = math.degrees(limits.position_min[j]), math.degrees(limits.position_max[j])
+        low = seen.row("position", j, angles, least, "deg", "at least", scale=most - least)
+        high = seen.row("position", j, angles, most, "deg", scale=most - least)
         yield low if low.margin < high.margin else high
     for j in range(limits.size):
         yield seen.row("speed", j, np.abs(seen.v[:, j]), float(limits.speed[j]), "rad/s")
@@ -181,31 +183,23 @@ def _tip_speed(seen: _Looked, jacobians: Floats) -> Iterator[CheckRow]:
         yield seen.row("tip speed", "tip", speed, seen.limits.tip_speed, "m/s")
 
 
-def _box(seen: _Looked, places: Floats) -> Iterator[CheckRow]:
-    """Check the points that move with the joints; those that belong to the base may lie where they do."""
+def _box(seen: _Looked, places: Floats, watched: list[tuple[int, str]]) -> Iterator[CheckRow]:
+    """Check the points the joints can move; those of the base may lie where they do."""
     limits = seen.limits
-    names = point_names(limits.names)
-    moved = places[:1] if len(places) > 1 else places
-    del moved
-    watched = list(_movable(seen, places, names))
     for axis in range(3):
-        if math.isinf(limits.box_min[axis]) and math.isinf(limits.box_max[axis]):
-            continue
+        sides: list[tuple[float, Sense]] = [
+            (float(limits.box_min[axis]), "at least"),
+            (float(limits.box_max[axis]), "at most"),
+        ]
+        size = float(limits.box_max[axis] - limits.box_min[axis])
         found = [
-            seen.row(f"box {AXES[axis]}", name, places[:, index, axis], float(bound), "m", sense)
+            seen.row(f"box {AXES[axis]}", name, places[:, index, axis], bound, "m", sense, scale=size)
             for index, name in watched
-            for bound, sense in _sides(limits, axis)
+            for bound, sense in sides
+            if math.isfinite(bound)
         ]
         if found:
-            yield min(found, key=lambda row: row.margin)
-
-
-def _sides(limits: MotionLimits, axis: int) -> tuple[tuple[float, Sense], tuple[float, Sense]]:
-    return (float(limits.box_min[axis]), "at least"), (float(limits.box_max[axis]), "at most")
-
-
-def _movable(seen: _Looked, places: Floats, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    return moving_points(places, names)
+            yield min(found, key=lambda row: -math.inf if math.isnan(row.margin) else row.margin)
 
 
 def _singular(seen: _Looked, smallest: Floats, led: Indices) -> Iterator[CheckRow]:
@@ -228,9 +222,7 @@ def _force(seen: _Looked, jacobians: Floats, rigid: Floats, led: Indices) -> Ite
     held = rigid[pressing] + seen.v[pressing] * limits.viscous
     direction = seen.path.direction[seen.index][pressing]
     available, joint = greatest_forces(jacobians[pressing], left, direction, held)
-    ratio = available - needed[pressing]
-    worst = int(np.argmin(ratio))
-    row = seen.row(
+    worst = int(np.argmin(available - needed[pressing]))
+    yield seen.row(
         "contact force", limits.names[int(joint[worst])], available, needed[pressing], "N", "at least", pressing
     )
-    yield row

@@ -135,8 +135,8 @@ def describe(row: CheckRow) -> str:
         allowed = f"at least {row.limit:.4g} {row.unit} is due"
     during = f" while {row.during}" if row.during else ""
     return (
-        f"{row.check} of {row.joint} is {row.value:.4g} {row.unit} where {allowed}, margin {row.margin:.4g} {row.unit}, "
-        f"at {row.time_s:.2f} s{during} in the pose {row.pose}"
+        f"{row.check} of {row.joint} is {row.value:.4g} {row.unit} where {allowed}, "
+        f"margin {row.margin:.4g} {row.unit}, at {row.time_s:.2f} s{during} in the pose {row.pose}"
     )
 
 
