@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -69,6 +69,27 @@ class MotionLimits:
     def torque(self) -> Floats:
         """Torque (n,) a joint may be asked for: rated and peak torque over their safety factors, the smaller [N.m]."""
         return np.minimum(self.rated_torque / self.factor_rated, self.peak_torque / self.factor_peak)
+
+    def narrowed(self, share: float = 0.9, places: float = 0.95) -> MotionLimits:
+        """Return narrower limits to design a motion for, so that a controller that follows it has room left.
+
+        Speeds, accelerations and the tip's speed times ``share``; ranges of the joints and the box times ``places``,
+        about their middle. Torques have their safety factors.
+        """
+        with np.errstate(invalid="ignore"):  # no limit on either side has no middle
+            middle, half = 0.5 * (self.position_max + self.position_min), 0.5 * (self.position_max - self.position_min)
+            centre, side = 0.5 * (self.box_max + self.box_min), 0.5 * (self.box_max - self.box_min)
+        boxed, ranged = np.isfinite(side), np.isfinite(half)
+        return replace(
+            self,
+            position_min=np.where(ranged, middle - places * half, self.position_min),
+            position_max=np.where(ranged, middle + places * half, self.position_max),
+            speed=share * self.speed,
+            acceleration=share * self.acceleration,
+            box_min=np.where(boxed, centre - places * side, self.box_min),
+            box_max=np.where(boxed, centre + places * side, self.box_max),
+            tip_speed=share * self.tip_speed,
+        )
 
     def check_size(self, n: int, where: str) -> None:
         """Refuse another number of joints than ``n``.
