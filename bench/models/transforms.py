@@ -66,10 +66,10 @@ def to_rpy(turn: Floats) -> tuple[float, float, float]:
 
 
 def turn_of_z(axis: ArrayLike) -> Floats:
-    """Return the shortest turn (3, 3) that takes z to a unit vector ``axis`` (3,)."""
+    """Return a turn (3, 3) that takes z to a unit vector ``axis`` (3,): the shortest one to the upper half."""
     x, y, z = (float(v) for v in np.asarray(axis, dtype=np.float64))
-    if z < -1.0 + 1e-12:
-        # Straight down there is no shortest one: half a turn about x, then what little is left.
+    if z < 0.0:
+        # Near straight down the shortest one is ill-determined: half a turn about x, then what is left.
         return np.diag([1.0, -1.0, -1.0]) @ turn_of_z((x, -y, -z))
     cross = np.array([[0.0, 0.0, x], [0.0, 0.0, y], [-x, -y, 0.0]])
     return np.asarray(np.eye(3) + cross + cross @ cross / (1.0 + z))
