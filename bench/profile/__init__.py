@@ -23,6 +23,7 @@ from bench.profile.load import (
     load_profile,
     load_rig,
     load_specimen,
+    load_trajectory,
     load_twin,
     parse_profile,
 )
@@ -59,6 +60,7 @@ from bench.profile.specimen import (
     Payload,
     SpecimenProfile,
 )
+from bench.profile.trajectory import TrajectoryJoint, TrajectoryProfile
 from bench.profile.twin import FAULTS, Fault, IndenterTwin, TissueTruth, TwinProfile, fault_parameter_issues
 from bench.profile.twin_joint import JointTwin
 
@@ -113,6 +115,8 @@ __all__ = [
     "StageProfile",
     "StiffnessRampProcedure",
     "TissueTruth",
+    "TrajectoryJoint",
+    "TrajectoryProfile",
     "TwinProfile",
     "WristSensorProfile",
     "check_folder",
@@ -126,6 +130,7 @@ __all__ = [
     "load_profile",
     "load_rig",
     "load_specimen",
+    "load_trajectory",
     "load_twin",
     "parse_profile",
     "profiles_root",

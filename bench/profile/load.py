@@ -25,6 +25,7 @@ from bench.profile.rig import IndenterRig, RigProfile
 from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
 from bench.profile.specimen import SPECIMENS, SpecimenProfile
+from bench.profile.trajectory import TrajectoryProfile
 from bench.profile.translate import translate
 from bench.profile.twin import IndenterTwin, TwinProfile
 from bench.profile.twin_joint import JointTwin
@@ -38,6 +39,7 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.feedforward/1": FeedForwardProfile,
     "bench.arm_feedforward/1": ArmFeedForward,
     "bench.arm/1": ArmProfile,
+    "bench.trajectory/1": TrajectoryProfile,
 }
 RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig, "arm": ArmRig}
 TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin}
@@ -102,6 +104,11 @@ def load_arm_feedforward(path: str | Path) -> ArmFeedForward:
 def load_arm(path: str | Path) -> ArmProfile:
     """Load the mechanics of an arm recorded elsewhere. Raises :class:`ProfileError` with every problem of the file."""
     return cast(ArmProfile, _load(Path(path), ArmProfile))
+
+
+def load_trajectory(path: str | Path) -> TrajectoryProfile:
+    """Load a trajectory file of an arm. Raises :class:`ProfileError` with every problem of the file."""
+    return cast(TrajectoryProfile, _load(Path(path), TrajectoryProfile))
 
 
 def parse_profile(text: str, path: Path) -> tuple[Profile | None, list[Problem]]:
