@@ -70,6 +70,26 @@ def check_lines(path: FourierPath, limits: MotionLimits, where: str = "Fourier s
                 )
 
 
+def resonance_rows(path: FourierPath, limits: MotionLimits) -> tuple[CheckRow, ...]:
+    """Return how far the line nearest to each resonance keeps from it, as a share of the resonance, as checks."""
+    pose = tuple(float(angle) for angle in np.degrees(path.start))
+    size = np.hypot(path.cosine, path.sine)
+    rows = []
+    for resonance in limits.resonances:
+        away = [
+            abs(line / resonance.hz - 1.0) if np.any(size[:, k] > 0.0) else math.inf
+            for k, line in enumerate(path.lines_hz)
+        ]
+        nearest = int(np.argmin(away))
+        having = ", ".join(limits.names[j] for j in range(path.size) if size[j, nearest] > 0.0)
+        said = f"exciting {path.lines_hz[nearest]:g} Hz (harmonic {path.harmonics[nearest]}) near {resonance.hz:g} Hz"
+        row = CheckRow(
+            "resonance", having, away[nearest], resonance.margin, "1", "at least", 0.0, 0, pose, said, math.nan
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
 def check_series(path: FourierPath, model: ArmModel, limits: MotionLimits) -> tuple[CheckRow, ...]:
     """Return every limit of a series at its worst: a row per joint and quantity; values are bounds for every instant.
 

@@ -20,6 +20,7 @@ REMEDIES = {
     "acceleration": "Accelerate less",
     "torque (rated)": "Take a lighter payload, a lower contact force, a gentler motion, or a pose that bears more",
     "torque (peak)": "Take a lighter payload, a lower contact force, a gentler motion, or a pose that bears more",
+    "torque": "Take a lighter payload, or a gentler series: bench design",
     "tip speed": "Move slower, or nearer to the base",
     "box": "Keep the path inside the workspace box of the rig's profile",
     "singularity": "Take another pose for the contact, or another way to it",

@@ -1,0 +1,101 @@
+"""Check the whole path a procedure will follow on an arm, before anything moves.
+
+::
+
+    report = preflight(rig, procedure, specimen)
+    print("\\n".join(report.lines()))
+    report.refuse()                     # LimitError with check, joint, margin and pose, or nothing
+
+The frame of every run on an arm calls it with the plan it is about to carry out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+from bench.arm import arm_model
+from bench.arm_limits import motion_limits
+from bench.errors import ProfileError
+from bench.models.arm_path import ArmPath
+from bench.models.fourier_check import check_series, resonance_rows
+from bench.models.fourier_path import FourierPath
+from bench.models.path_check import check_path
+from bench.models.preflight_report import PreflightReport
+from bench.profile import ArmRig, ProcedureProfile, SpecimenProfile
+
+#: Samples of a path: one that takes longer than these last at the loop's rate is sampled more coarsely.
+MOST_SAMPLES = 120_000
+SLOWEST_HZ = 20.0
+
+
+class PathPlan(Protocol):
+    """What a procedure's plan offers for the check."""
+
+    @property
+    def duration_s(self) -> float: ...
+
+    def path(self, rate_hz: float) -> ArmPath:
+        """Return the whole path at ``rate_hz``, from where the arm stands to where it is parked."""
+        ...
+
+
+def preflight(
+    rig: ArmRig, procedure: ProcedureProfile, specimen: SpecimenProfile, plan: Any | None = None
+) -> PreflightReport:
+    """Check a procedure's whole path.
+
+    Parameters
+    ----------
+    rig : ArmRig
+    procedure, specimen : ProcedureProfile, SpecimenProfile
+    plan : PathPlan, optional
+        What the procedure is about to do; made anew when left out. Fourier series in it are held to the limits at every
+        instant, beside the samples of the path.
+
+    Raises
+    ------
+    LimitError
+        The plan itself is refused.
+    ProfileError
+        The procedure is not one of an arm.
+    """
+    if plan is None:
+        plan = _plan(rig, procedure, specimen)
+    model, limits = arm_model(rig, specimen), motion_limits(rig)
+    path = plan.path(_rate(rig, plan))
+    report = check_path(path, model, limits, f"{procedure.name} on rig {rig.name} with {specimen.name}")
+    rows = list(report.rows)
+    for series in _series(plan):
+        lines = resonance_rows(series, limits)
+        rows += lines
+        if all(row.ok for row in lines):
+            rows += [row for row in check_series(series, model, limits) if not row.ok]
+    return dataclasses.replace(report, rows=tuple(rows))
+
+
+def _plan(rig: ArmRig, procedure: ProcedureProfile, specimen: SpecimenProfile) -> Any:
+    from bench.procedures.perform import PROCEDURES
+
+    entry = PROCEDURES.get(procedure.procedure)
+    plan = None if entry is None else entry.plan(rig, procedure, specimen)
+    if plan is None or not hasattr(plan, "path"):
+        fitting = sorted(name for name in PROCEDURES if name.startswith("arm_")) or ["none yet"]
+        raise ProfileError(
+            f'"{procedure.procedure}" is no procedure of an arm: it has no path to check',
+            where=str(procedure.source.path),
+            remedy=f"Choose a profile of one of {', '.join(fitting)}",
+        )
+    return plan
+
+
+def _rate(rig: ArmRig, plan: PathPlan) -> float:
+    rate = rig.loop.rate.to("Hz")
+    return max(min(rate, MOST_SAMPLES / max(plan.duration_s, 1e-3)), SLOWEST_HZ)
+
+
+def _series(plan: Any) -> list[FourierPath]:
+    """Return the Fourier series a plan holds."""
+    if not dataclasses.is_dataclass(plan):
+        return []
+    return [value for field in dataclasses.fields(plan) if isinstance(value := getattr(plan, field.name), FourierPath)]
