@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.errors import ModelError
 from bench.models.arm_description import LinkInertia
 from bench.models.dh import DhRow, from_dh
 from bench.models.rigid import ArmModel
 from bench.models.rigid_checks import check_model
-from bench.models.urdf import write_urdf
+from bench.models.urdf import read_urdf, write_urdf
 
 pytest.importorskip("pinocchio", reason="extra `arm` is not installed")
 mujoco = pytest.importorskip("mujoco", reason="extra `arm` is not installed")
@@ -249,3 +250,25 @@ def test_other_loaders_read_our_urdf_as_the_same_arm(name, ours, states):
         torque = pinocchio.rnea(read, data, q, v, v)
         np.testing.assert_allclose(torque, ours.inverse_dynamics(q, v, v), atol=AGREE)
         assert apart(ours, q, v, mujoco_terms(simulated, q, v)) < AGREE
+
+
+@pytest.mark.reference
+def test_a_makers_urdf_is_read_as_pinocchio_reads_it_and_one_that_is_no_body_refused(reference_data):
+    """The KUKA LWR4+ as published, and with parameters identified without constraints, which no body has."""
+    import pinocchio
+
+    folder = reference_data / "kuka_lwr4"
+    if not folder.is_dir():
+        pytest.skip("no KUKA LWR4+ in the reference data")
+    ours = ArmModel(read_urdf(folder / "kuka_lwr4.urdf", expect_joints=7))
+    check_model(ours).require()
+    theirs = pinocchio.buildModelFromUrdf(str(folder / "kuka_lwr4.urdf"))
+    theirs.gravity.linear = ours.description.gravity
+    q, v, a = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 7))
+    torque = pinocchio.rnea(theirs, theirs.createData(), q, v, a)
+    np.testing.assert_allclose(ours.inverse_dynamics(q, v, a), torque, atol=1e-12)
+    identified = folder / "kuka_lwr4_identified.urdf"
+    with pytest.raises(ModelError) as caught:
+        read_urdf(identified)
+    assert caught.value.reason == "not_a_body"
+    assert read_urdf(identified, inertias="as_given").size == 7
