@@ -156,8 +156,15 @@ class SerialLine:
 
     def read_exactly(self, count: int, deadline_ns: int) -> bytes:
         """Return exactly ``count`` bytes; :class:`InstrumentTimeout` at ``deadline_ns``."""
-        while len(self._pending) < count:
-            self._receive(deadline_ns, count)
+        if not self._pending:
+            chunk = self._read_port(count)  # all at once in the usual case
+            if len(chunk) == count:
+                return chunk
+            self._pending += chunk
+        while (missing := count - len(self._pending)) > 0:
+            if self._clock.now_ns() >= deadline_ns:
+                raise self._timeout(count)
+            self._pending += self._read_port(missing)
         return self._take(count)
 
     def drain(self, *, limit_s: float = 2.0) -> bytes:
@@ -189,13 +196,26 @@ class SerialLine:
         """Add at least one byte to what is pending, or raise at the deadline."""
         while not (chunk := self._read_slice()):
             if self._clock.now_ns() >= deadline_ns:
-                heard = f"only {bytes(self._pending)!r} came" if self._pending else "nothing came"
-                raise InstrumentTimeout(
-                    f"no answer in time: awaited {awaited!r}, {heard}",
-                    where=self.url,
-                    remedy="Check power and cable, and that address and baud rate fit the device",
-                )
+                raise self._timeout(awaited)
         self._pending += chunk
+
+    def _timeout(self, awaited: object) -> InstrumentTimeout:
+        heard = f"only {bytes(self._pending)!r} came" if self._pending else "nothing came"
+        return InstrumentTimeout(
+            f"no answer in time: awaited {awaited!r}, {heard}",
+            where=self.url,
+            remedy="Check power and cable, and that address and baud rate fit the device",
+        )
+
+    def _read_port(self, count: int) -> bytes:
+        """Return ``count`` bytes, fewer when one slice ends before they are there."""
+        if self._broken:
+            self._check()
+        try:
+            data: bytes = self._port.read(count)
+        except (OSError, TypeError) as error:
+            raise self._lost(error) from error
+        return data
 
     def _read_slice(self) -> bytes:
         """Return what comes within one slice, empty when nothing does.

@@ -1,0 +1,197 @@
+"""The control loop's two messages on a bus of Dynamixel servos: read everybody's state, command everybody's current.
+
+Frames are prepared once. A reply is held to its request by one comparison of all its heads, and unpacked in one go;
+what does not fit at once (byte stuffing, a stale or damaged packet, an alert) goes the long way by
+:class:`bench.instruments.dynamixel_line.DynamixelLine`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from bench.errors import InstrumentTimeout
+from bench.instruments.dynamixel_frames import (
+    BROADCAST,
+    HEADER,
+    STATUS,
+    Status,
+    crc16,
+    crc_words,
+    instruction,
+    sync_read,
+    sync_write,
+)
+from bench.instruments.dynamixel_line import CLAIM_NS, DynamixelLine
+from bench.instruments.dynamixel_models import ControlTable
+
+_STATE = struct.Struct("<hii")
+_CRC = struct.Struct("<H")
+
+Counts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], list[int]]
+"""Current, velocity and position counts, one an axis, and the ids of the servos that show an alert."""
+
+
+class StateReader:
+    """Reads current, velocity and position of every servo in one transaction.
+
+    Parameters
+    ----------
+    line : DynamixelLine
+        The bus.
+    ids : sequence of int
+        In the order of the axes.
+    table : ControlTable
+        Where the servos keep it.
+    fast : bool
+        Use fast sync read: one answer for all. Every servo must know it.
+    delay_s : float
+        Return delay of a servo [s].
+    """
+
+    def __init__(
+        self, line: DynamixelLine, ids: Sequence[int], table: ControlTable, *, fast: bool, delay_s: float
+    ) -> None:
+        self._line = line
+        self._ids = tuple(ids)
+        # Form 0 is the one for every day; the others begin at an earlier register, so that their replies are longer.
+        starts = (table.present_current, table.present_pwm, table.moving, table.realtime_tick)
+        before = [table.present_current.address - register.address for register in starts]
+        form: type[_FastForm] | type[_PlainForm] = _FastForm if fast else _PlainForm
+        self._forms = [form(line, self._ids, table, extra, delay_s) for extra in before]
+
+    def read(self) -> Counts:
+        """Return everybody's state.
+
+        Raises
+        ------
+        InstrumentTimeout
+            Not all have answered whole and in time; those missing are named.
+        InstrumentError
+            A servo refuses.
+        """
+        line = self._line
+        now = line.now_ns()
+        serial = line.line
+        if line.tag and now >= line.tagged_until_ns:
+            line.tag = 0
+        with serial.claim(now + CLAIM_NS):
+            if line.unsettled:
+                line.settle()
+            form = self._forms[line.tag]
+            line.unsettled = True
+            serial.write(form.request)
+            try:
+                data = serial.read_exactly(form.size, now + form.wait_ns)
+            except InstrumentTimeout:
+                data = line.drain()
+                line.statistics.timeouts += 1
+            else:
+                counts = form.unpack(data)
+                if counts is not None:
+                    line.unsettled = False
+                    return counts
+            if len(data) >= form.size:
+                answers = line.collect(form.request, self._ids, form.count, form.wait_ns, data)
+                if len(answers) == len(self._ids):
+                    return _counts([answers[servo_id].data[form.extra :] for servo_id in self._ids], answers)
+        raise line.absence(self._ids, "to a sync read")
+
+
+class CurrentWriter:
+    """Writes everybody's goal current in one packet that has no reply."""
+
+    def __init__(self, line: DynamixelLine, ids: Sequence[int], table: ControlTable) -> None:
+        self._line = line
+        register = table.goal_current
+        empty = sync_write(register.address, register.size, dict.fromkeys(ids, bytes(register.size)))
+        # No stuffing can be needed: an id is below 0xFD, so FF FF FD does not fit between two ids.
+        self._head = empty[: -2 - 3 * len(ids)]
+        self._head_crc = crc16(self._head)
+        self._pack = struct.Struct("<" + "Bh" * len(ids)).pack
+        self._arguments = [value for servo_id in ids for value in (servo_id, 0)]
+
+    def write(self, counts: Sequence[int]) -> None:
+        """Send goal currents, one count an axis."""
+        arguments = self._arguments
+        arguments[1::2] = counts
+        packet = self._head + self._pack(*arguments)
+        crc = crc16(packet[len(self._head) :], self._head_crc)
+        line = self._line
+        with line.line.claim(line.now_ns() + CLAIM_NS):
+            line.line.write(packet + _CRC.pack(crc))
+
+
+class _Form:
+    """One way to ask for the state: ``extra`` bytes more than needed stand before it."""
+
+    def __init__(
+        self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float, *, fast: bool
+    ) -> None:
+        self.extra = extra
+        self.count = extra + _STATE.size
+        self.request = sync_read(bytes(ids), table.present_current.address - extra, self.count, fast=fast)
+        self.size = 8 + len(ids) * (self.count + 4) if fast else len(ids) * (self.count + 11)
+        self.wait_ns = line.wait_ns(len(self.request), self.size, 1 if fast else len(ids), delay_s)
+        self._table = crc_words()
+
+
+class _PlainForm(_Form):
+    """A status packet from each servo."""
+
+    def __init__(
+        self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float
+    ) -> None:
+        super().__init__(line, ids, table, extra, delay_s, fast=False)
+        words = self.count // 2
+        self._fields = struct.Struct("<" + f"9s{extra}xhiiH" * len(ids)).unpack
+        self._words = struct.Struct(">" + f"9x{words}H2x" * len(ids)).unpack
+        # Header, id, length, instruction, no error.
+        empty = [instruction(servo_id, STATUS, bytes(1 + self.count)) for servo_id in ids]
+        self._heads = tuple(packet[:9] for packet in empty)
+        self._starts = [crc16(head) for head in self._heads]
+        self._of_servo = [slice(k * words, (k + 1) * words) for k in range(len(ids))]
+
+    def unpack(self, data: bytes) -> Counts | None:
+        """Return the counts in a reply that is exactly as it should be, None for any other."""
+        fields = self._fields(data)
+        if fields[0::5] != self._heads:
+            return None
+        table, words = self._table, self._words(data)
+        for crc, part, sent in zip(self._starts, self._of_servo, fields[4::5], strict=True):
+            for word in words[part]:
+                crc = table[crc ^ word]
+            if crc != sent:
+                return None
+        return fields[1::5], fields[2::5], fields[3::5], []
+
+
+class _FastForm(_Form):
+    """One status packet for all."""
+
+    def __init__(
+        self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float
+    ) -> None:
+        super().__init__(line, ids, table, extra, delay_s, fast=True)
+        self._head = HEADER + bytes([BROADCAST]) + _CRC.pack(self.size - 7) + bytes([STATUS])
+        self._start = crc16(self._head)
+        self._fields = struct.Struct("<8s" + f"H{extra}xhiiH" * len(ids)).unpack
+        self._words = struct.Struct(f">8x{(self.size - 10) // 2}H2x").unpack
+        self._parts = tuple(servo_id << 8 for servo_id in ids)  # no error, id
+
+    def unpack(self, data: bytes) -> Counts | None:
+        """Return the counts in a reply that is exactly as it should be, None for any other."""
+        fields = self._fields(data)
+        if fields[0] != self._head or fields[1::5] != self._parts:
+            return None
+        table, crc = self._table, self._start
+        for word in self._words(data):
+            crc = table[crc ^ word]
+        if crc != fields[-1]:
+            return None
+        return fields[2::5], fields[3::5], fields[4::5], []
+
+
+def _counts(states: list[bytes], answers: dict[int, Status]) -> Counts:
+    current, velocity, position = zip(*(_STATE.unpack(state) for state in states), strict=True)
+    return current, velocity, position, [servo_id for servo_id, answer in answers.items() if answer.error]
