@@ -109,6 +109,10 @@ def _parser() -> argparse.ArgumentParser:
     verify = commands.add_parser("verify", help="compare the content of archives with the digest they were sealed with")
     verify.add_argument("run_file", metavar="RUN.h5", nargs="+", type=Path)
     verify.set_defaults(run=_verify)
+
+    from bench.cli_arm import add_arm_commands
+
+    add_arm_commands(commands, _say)
     return parser
 
 

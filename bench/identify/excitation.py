@@ -181,13 +181,23 @@ def design_hold_out(
         seed=seed,
         evaluations=evaluations,
     )
-    matches = compare(train.path, held.path)
-    alike = [limits.names[j] for j, match in enumerate(matches) if match.repeat]
-    if len(alike) * 2 > limits.size:
+    refuse_repeat(train.path, held.path, limits.names)
+    return held
+
+
+def refuse_repeat(first: FourierPath, second: FourierPath, names: tuple[str, ...]) -> None:
+    """Refuse a series that repeats another one: on more than half of the joints it is the same path.
+
+    Raises
+    ------
+    LimitError
+        ``repeat``: it names the joints.
+    """
+    alike = [names[j] for j, match in enumerate(compare(first, second)) if match.repeat]
+    if len(alike) * 2 > len(names):
         raise _refusal(
             f"the held-out series repeats the first one on joints {', '.join(alike)}", "repeat", "Take another seed"
         )
-    return held
 
 
 def compare(one: FourierPath, other: FourierPath) -> tuple[PathMatch, ...]:
