@@ -107,7 +107,7 @@ def _design(options: argparse.Namespace, say: Say) -> int:
         name=name,
         arm=rig.name,
         specimen=specimen.name,
-        description=f"Excitation for {procedure.name}",
+        description=f"Excitation of {rig.name} carrying {specimen.name}, for {procedure.name}",
         kinds=[joint.kind for joint in rig.arm.joints],
     )
     if options.output is None:

@@ -22,6 +22,7 @@ from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
 from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
 from bench.profile.specimen import SPECIMENS, ContactSpecimen, JointLoad, OutputLock, SpecimenProfile
+from bench.profile.trajectory import TrajectoryProfile
 from bench.profile.twin import IndenterTwin, TwinProfile
 from bench.profile.twin_joint import JointTwin
 
@@ -32,6 +33,7 @@ FOLDER_OF: dict[type[Profile], str] = {
     CriteriaProfile: "acceptance",
     TwinProfile: "twins",
     ArmProfile: "arms",
+    TrajectoryProfile: "trajectories",
 }
 #: Rig model → the models of the twins that stand behind it, and of what may be mounted on it.
 STANDS_BEHIND: dict[type[RigProfile], tuple[type[TwinProfile], tuple[type[SpecimenProfile], ...]]] = {
