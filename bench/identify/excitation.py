@@ -118,7 +118,7 @@ def design(
         ``resonance``, ``no_room`` (a limit that allows no motion), ``box`` (the rest pose lies outside),
         ``infeasible`` (no candidate kept every limit; the message names the tightest).
     """
-    from bench.identify.excitation_search import Problem, Search
+    from bench.identify.excitation_search import INFEASIBLE, Problem, Search
 
     _check_input(model, limits, base_hz, harmonics, evaluations)
     numbers = tuple(range(1, harmonics + 1))
@@ -131,7 +131,7 @@ def design(
         found = search.run()
         path = found.path
         rows = check_series(path, model, limits)
-        for _ in range(MOST_SHRINKS):
+        for _ in range(MOST_SHRINKS if found.cost < INFEASIBLE else 0):
             if all(row.ok for row in rows):
                 break
             path = path.scaled(SHRINK)
