@@ -140,7 +140,7 @@ def arm_description(
     ModelError
         The URDF is not one, or of another arm.
     """
-    described = _bare(profile)
+    described = bare_description(profile)
     sensor = np.eye(4)
     if isinstance(profile, ArmRig):
         sensor = sensor_frame(profile)
@@ -154,7 +154,8 @@ def arm_description(
     return described
 
 
-def _bare(profile: ArmRig | ArmProfile) -> ArmDescription:
+def bare_description(profile: ArmRig | ArmProfile) -> ArmDescription:
+    """Return the nominal arm with nothing mounted, its tip at the flange; raises as :func:`arm_description`."""
     from bench.models.dh import DhRow, from_dh
     from bench.models.urdf import read_urdf
 

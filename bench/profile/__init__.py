@@ -62,6 +62,7 @@ from bench.profile.specimen import (
 )
 from bench.profile.trajectory import TrajectoryJoint, TrajectoryProfile
 from bench.profile.twin import FAULTS, Fault, IndenterTwin, TissueTruth, TwinProfile, fault_parameter_issues
+from bench.profile.twin_arm import ArmTwin
 from bench.profile.twin_joint import JointTwin
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "ArmPhantom",
     "ArmProfile",
     "ArmRig",
+    "ArmTwin",
     "AtiSensorProfile",
     "BodyProfile",
     "CalibrationProfile",

@@ -21,9 +21,18 @@ from bench.profile.procedure_joint import JointProcedure
 from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
 from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
-from bench.profile.specimen import SPECIMENS, ContactSpecimen, JointLoad, OutputLock, SpecimenProfile
+from bench.profile.specimen import (
+    SPECIMENS,
+    ArmPhantom,
+    ContactSpecimen,
+    JointLoad,
+    OutputLock,
+    Payload,
+    SpecimenProfile,
+)
 from bench.profile.trajectory import TrajectoryProfile
 from bench.profile.twin import IndenterTwin, TwinProfile
+from bench.profile.twin_arm import ArmTwin
 from bench.profile.twin_joint import JointTwin
 
 FOLDER_OF: dict[type[Profile], str] = {
@@ -39,6 +48,7 @@ FOLDER_OF: dict[type[Profile], str] = {
 STANDS_BEHIND: dict[type[RigProfile], tuple[type[TwinProfile], tuple[type[SpecimenProfile], ...]]] = {
     IndenterRig: (IndenterTwin, (ContactSpecimen,)),
     JointRig: (JointTwin, (JointLoad, OutputLock)),
+    ArmRig: (ArmTwin, (Payload, ArmPhantom)),
 }
 AXES = ("Fx", "Fy", "Fz", "Tx", "Ty", "Tz")
 IMPORT_CHECK = ("bench.archive.mapping", "check_mapping")

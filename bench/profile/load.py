@@ -28,6 +28,7 @@ from bench.profile.specimen import SPECIMENS, SpecimenProfile
 from bench.profile.trajectory import TrajectoryProfile
 from bench.profile.translate import translate
 from bench.profile.twin import IndenterTwin, TwinProfile
+from bench.profile.twin_arm import ArmTwin
 from bench.profile.twin_joint import JointTwin
 
 SCHEMAS: dict[str, type[Profile]] = {
@@ -42,7 +43,7 @@ SCHEMAS: dict[str, type[Profile]] = {
     "bench.trajectory/1": TrajectoryProfile,
 }
 RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig, "arm": ArmRig}
-TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin}
+TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin, "arm": ArmTwin}
 SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": JointCriteria}
 KINDS: dict[type[Profile], tuple[str, str | None, Mapping[str, type[Profile]]]] = {
     RigProfile: ("kind", None, RIGS),

@@ -57,13 +57,35 @@ FAULTS: dict[str, dict[str, str]] = {
     "friction_changed": {"factor": "ratio"},
     "backlash": {"gap": "angle"},
     "overheat": {"temperature": "temperature", "within": "time"},
+    "axis_encoder_stuck": {"joint": "integer"},
+    "axis_friction_changed": {"joint": "integer", "factor": "ratio"},
+    "axis_torque_changed": {"joint": "integer", "factor": "ratio"},
+    "payload_changed": {"mass": "mass"},
+    "servo_missing": {"id": "integer"},
+    "servo_model_changed": {"id": "integer", "model": "text"},
+    "servo_error": {"id": "integer", "bits": "integer"},
+    "gauge_inverted": {"gauge": "integer"},
+    "gauges_swapped": {"gauge": "integer", "other": "integer"},
 }
 """Fault → its parameters and what each is: a quantity kind (or either of two), ``text`` or ``integer``."""
 FAULTS_OF_ONE = {
-    **dict.fromkeys(("stage_stall", "lost_steps", "broken_wire", "wrong_phantom"), "indenter"),
+    **dict.fromkeys(("stage_stall", "lost_steps", "wrong_phantom"), "indenter"),
     **dict.fromkeys(("drive_fault", "transducer_inverted", "friction_changed", "backlash", "overheat"), "single_joint"),
+    **dict.fromkeys(("axis_encoder_stuck", "axis_friction_changed", "axis_torque_changed"), "arm"),
+    **dict.fromkeys(("payload_changed", "servo_missing", "servo_model_changed", "servo_error"), "arm"),
+    **dict.fromkeys(("gauge_inverted", "gauges_swapped"), "arm"),
 }
 """Fault that can befall one kind of rig only → that kind."""
+FAULTS_NOT_OF = {
+    "single_joint": ("broken_wire",),
+    "arm": ("stuck_encoder", "lost_counts", "encoder_direction_swapped"),
+}
+"""Kind of rig → faults of others that cannot befall it: it has no gauge, or no encoder of its own on the DAQ."""
+
+
+def befalls(fault: str, kind: str) -> bool:
+    """Whether ``fault`` can befall a rig of ``kind``."""
+    return FAULTS_OF_ONE.get(fault, kind) == kind and fault not in FAULTS_NOT_OF.get(kind, ())
 
 
 class StageTruth(Section):
@@ -224,10 +246,10 @@ class TwinProfile(Profile):
 
     def comparisons(self) -> Iterator[Issue]:
         for index, fault in enumerate(self.faults):
-            only = FAULTS_OF_ONE.get(fault.name, self.kind)
-            if only != self.kind:
-                due_here = ", ".join(name for name in FAULTS if FAULTS_OF_ONE.get(name, self.kind) == self.kind)
-                why = f"This fault needs a rig of kind {only}"
+            if not befalls(fault.name, self.kind):
+                due_here = ", ".join(name for name in FAULTS if befalls(name, self.kind))
+                only = FAULTS_OF_ONE.get(fault.name)
+                why = f"This fault needs a rig of {'another kind' if only is None else f'kind {only}'}"
                 yield Issue(f"faults[{index}].name", f'"{fault.name}"', f"one of {due_here}", why)
 
     @property

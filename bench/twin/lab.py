@@ -6,19 +6,27 @@ from dataclasses import dataclass
 
 from bench.errors import TwinError
 from bench.profile import IndenterRig, IndenterTwin, RigProfile, TwinProfile
+from bench.profile.rig_arm import ArmRig
 from bench.profile.rig_joint import JointRig
+from bench.profile.twin_arm import ArmTwin
 from bench.profile.twin_joint import JointTwin
+from bench.twin.devices.dynamixel import DynamixelArm, ServoSpec
 from bench.twin.devices.moteus import Moteus
 from bench.twin.devices.nidaqmx import NiDaqDevice
 from bench.twin.devices.nidaqmx_create import Settings
 from bench.twin.devices.zaber_ascii import ZaberAscii
 from bench.twin.faults import Faults
+from bench.twin.faults_arm import ArmFaults
 from bench.twin.faults_indenter import IndenterFaults
 from bench.twin.faults_joint import JointFaults
 from bench.twin.gate import MetadataGate
+from bench.twin.plant.arm import Arm
+from bench.twin.plant.arm_truth import ArmTruth
 from bench.twin.plant.build import rig_truth
+from bench.twin.plant.build_arm import arm_truth
 from bench.twin.plant.build_joint import joint_truth
 from bench.twin.plant.bus import RigBus
+from bench.twin.plant.bus_arm import ArmBus
 from bench.twin.plant.bus_indenter import IndenterBus
 from bench.twin.plant.bus_joint import JointBus
 from bench.twin.plant.indenter import Indenter
@@ -27,6 +35,7 @@ from bench.twin.plant.joint_truth import JointTruth
 from bench.twin.plant.sensors import ForceSensorPlant
 from bench.twin.plant.truth import RigTruth
 from bench.twin.view import RigView
+from bench.twin.view_arm import ArmView
 from bench.twin.view_indenter import IndenterView
 from bench.twin.view_joint import JointView
 from bench.twin.wire import Wire
@@ -63,6 +72,15 @@ class JointLab(Lab):
     drive: Moteus
 
 
+@dataclass
+class ArmLab(Lab):
+    """The lab of an arm. The truth as it is now, after faults, is ``plant.truth``."""
+
+    truth: ArmTruth
+    plant: Arm
+    servos: DynamixelArm
+
+
 def build_lab(
     rig: RigProfile,
     twin: TwinProfile,
@@ -91,6 +109,8 @@ def build_lab(
         return _indenter(rig, twin, specimen, seed, real_time)
     if isinstance(rig, JointRig) and isinstance(twin, JointTwin):
         return _joint(rig, twin, specimen, seed, real_time)
+    if isinstance(rig, ArmRig) and isinstance(twin, ArmTwin):
+        return _arm(rig, twin, specimen, seed, real_time)
     raise TwinError(
         f"the rig {rig.name!r} is of kind {rig.kind!r}, the twin {twin.name!r} of kind {twin.kind!r}",
         where=str(twin.source.path),
@@ -148,7 +168,27 @@ def _joint(rig: JointRig, twin: JointTwin, specimen: str | None, seed: int | Non
     return JointLab(world, bus, wires, daq, MetadataGate(world), faults, view, truth, plant, drive)
 
 
-def _schedule(faults: Faults, truth: RigTruth | JointTruth) -> None:
+def _arm(rig: ArmRig, twin: ArmTwin, specimen: str | None, seed: int | None, real_time: bool) -> ArmLab:
+    truth = arm_truth(rig, twin, specimen, seed)
+    world = SimWorld(tick_ns=round(truth.tick_s * 1e9), real_time=real_time)
+    plant = Arm(world, truth)
+    bus = ArmBus(world, truth, plant)
+    daq = NiDaqDevice(world, bus, _settings(rig, twin, truth.seed))
+    servos = DynamixelArm(
+        plant,
+        [ServoSpec(servo.id, servo.model, servo.firmware) for servo in truth.servos],
+        name="arm",
+        baud=rig.bus.baud,
+        return_delay_us=rig.bus.return_delay.to("us"),
+    )
+    wires = {servos.name: Wire(world, servos)}
+    faults = ArmFaults(world, truth, plant, bus, wires, daq, servos)
+    _schedule(faults, truth)
+    view = ArmView(world, plant, bus)
+    return ArmLab(world, bus, wires, daq, MetadataGate(world), faults, view, truth, plant, servos)
+
+
+def _schedule(faults: Faults, truth: RigTruth | JointTruth | ArmTruth) -> None:
     for fault in truth.faults:
         faults.schedule(fault.name, fault.start_s, fault.parameters)
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import TwinError, UnitError
 from bench.profile import load_rig, load_twin
-from bench.profile.twin import FAULTS, FAULTS_OF_ONE
+from bench.profile.twin import FAULTS, befalls
 from bench.twin.lab import IndenterLab, build_lab
 from bench.twin.plant.build import rig_truth
 
@@ -21,7 +21,7 @@ def lab(repository: Path) -> IndenterLab:
     return lab
 
 
-HERE = [name for name in FAULTS if FAULTS_OF_ONE.get(name, "indenter") == "indenter"]
+HERE = [name for name in FAULTS if befalls(name, "indenter")]
 
 
 @pytest.mark.parametrize("name", HERE)

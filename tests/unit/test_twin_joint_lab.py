@@ -12,13 +12,13 @@ import pytest
 from bench.errors import BenchError, TwinError
 from bench.profile import load_rig, load_twin
 from bench.profile.rig_joint import JointRig
-from bench.profile.twin import FAULTS, FAULTS_OF_ONE
+from bench.profile.twin import FAULTS, befalls
 from bench.profile.twin_joint import JointTwin
 from bench.twin.lab import JointLab, build_lab
 from bench.twin.plant.build_joint import joint_truth
 from bench.twin.report import aftermath, state
 
-HERE = [name for name in FAULTS if FAULTS_OF_ONE.get(name, "single_joint") == "single_joint"]
+HERE = [name for name in FAULTS if befalls(name, "single_joint")]
 
 
 @pytest.fixture(scope="module")

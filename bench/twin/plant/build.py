@@ -9,7 +9,7 @@ from bench.errors import TwinError
 from bench.instruments.ati_file import AtiCalibration
 from bench.profile import IndenterRig, IndenterTwin, RigProfile, TwinProfile
 from bench.profile.rig import AtiSensorProfile, LoadCellProfile
-from bench.profile.twin import FAULTS, FAULTS_OF_ONE
+from bench.profile.twin import FAULTS, befalls
 from bench.profile.twin import TissueTruth as TissueProfile
 from bench.twin.plant.truth import FaultTruth, RigTruth, SensorTruth, StageTruth, TissueTruth, Wiring
 from bench.units import Value
@@ -17,7 +17,7 @@ from bench.units import Value
 AXES = ("Fx", "Fy", "Fz")
 FAULT_UNITS = {
     "length": "mm", "time": "s", "force_rate": "N/s", "torque_rate": "N.m/s", "ratio": "1", "angle": "rad",
-    "temperature": "degC",
+    "temperature": "degC", "mass": "kg",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def rig_truth(
         Rig and twin do not fit, or the specimen is unknown.
     """
     name = check_names(rig, twin, specimen)
-    tissues = {key: _tissue(key, profile) for key, profile in twin.specimens.items()}
+    tissues = {key: tissue_truth(key, profile) for key, profile in twin.specimens.items()}
     return RigTruth(
         seed=twin.seed if seed is None else seed,
         tick_s=twin.tick.to("s"),
@@ -107,7 +107,7 @@ def fault_parameters(name: str, given: dict[str, Any], rig_kind: str) -> dict[st
     TwinError
         The fault or one of its parameters is unknown, or the fault cannot befall this kind of rig.
     """
-    here = [fault for fault in FAULTS if FAULTS_OF_ONE.get(fault, rig_kind) == rig_kind]
+    here = [fault for fault in FAULTS if befalls(fault, rig_kind)]
     if name not in FAULTS:
         raise TwinError(f"there is no fault {name!r}", where="twin", remedy=f"there are {', '.join(here)}")
     if name not in here:
@@ -150,7 +150,8 @@ def _stage(twin: IndenterTwin) -> StageTruth:
     )
 
 
-def _tissue(name: str, profile: TissueProfile) -> TissueTruth:
+def tissue_truth(name: str, profile: TissueProfile) -> TissueTruth:
+    """A specimen in plain numbers."""
     return TissueTruth(
         name=name,
         surface_mm=profile.surface_position.to("mm"),

@@ -66,7 +66,7 @@ class RigBus:
         self._channels = self._list_channels()
 
     def loads(self) -> Floats:
-        """What the sensor feels at every tick up to now, shape (n,)."""
+        """What the sensor feels at every tick up to now, shape (n,), or (n, 6) where it feels a wrench."""
         raise TwinError(f"{type(self).__name__} has no sensor", where="twin DAQ terminals")
 
     def quarters(self, first: int, count: int, stride: int) -> Floats:
@@ -183,9 +183,9 @@ class RigBus:
     def _history(self, source: Callable[[], Floats], first: int, count: int, stride: int) -> Floats:
         values = source()
         last = first + stride * (count - 1)
-        if count > 0 and (first < 0 or stride < 1 or last >= values.size):
+        if count > 0 and (first < 0 or stride < 1 or last >= len(values)):
             raise TwinError(
-                f"ticks {first} … {last} are not all in the past: {values.size} ticks are known",
+                f"ticks {first} … {last} are not all in the past: {len(values)} ticks are known",
                 where="twin DAQ terminals",
                 remedy="park until the last of them has come",
             )

@@ -97,9 +97,9 @@ class ForceSensorPlant:
             V or mV/V.
         """
         limit = self.truth.limit
-        signal: Floats = self.gains[channel] * self._seen(force, first, stride)
+        signal = self.clean(channel, force, first, stride)
         if self._noise_sd > 0.0:
-            signal += self._noise_sd * self._noise[channel].normal(first, force.size, stride)
+            signal += self._noise_sd * self._noise[channel].normal(first, len(force), stride)
         if self._inverted_from is not None:
             signal[max(0, -(-(self._inverted_from - first) // stride)) :] *= -1.0
         for tick, stuck, value in self._stuck:
@@ -107,6 +107,11 @@ class ForceSensorPlant:
                 signal[max(0, -(-(tick - first) // stride)) :] = value
         np.minimum(signal, limit, out=signal)
         np.maximum(signal, -limit, out=signal)
+        return signal
+
+    def clean(self, channel: int, load: Floats, first: int, stride: int) -> Floats:
+        """The channel's signal without noise and without what happened to its wires, shape (n,)."""
+        signal: Floats = self.gains[channel] * self._seen(load, first, stride)
         return signal
 
     def _seen(self, force: Floats, first: int, stride: int) -> Floats:

@@ -108,6 +108,11 @@ class Tissue:
         """No deformation and no memory of one."""
         return self._elastic == 0.0 and self._h == (0.0, 0.0, 0.0)
 
+    def stiffness(self) -> float:
+        """Slope dF_e/dd [N/mm] at the present depth; 0 where nothing is pressed."""
+        depth = self._depth
+        return self.exponent * self._k * depth ** (self.exponent - 1.0) if depth > 0.0 else 0.0
+
     def advance(self, travel: list[float], dt: float, stall_N: float, forces: list[float]) -> bool:
         """Step along tool positions, appending one force [N] each.
 
