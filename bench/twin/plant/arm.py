@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 
 #: Commands further apart than this are no control loop's [ns].
 LONGEST_PACE_NS = 10_000_000
-#: Phase [rad] of the fastest spring that counts in a step; below it the torque is right to 1e-3 (``docs/twin.md``).
-PHASE_PER_STEP = 2.0
+#: Phase [rad] of the softest spring in a substep, at most. Stiffer ones follow their load and ring next to nothing.
+PHASE_PER_STEP = 1.0
 #: Ticks between two figures of the servos' temperature.
 THERMAL_TICKS = 100
 _ASLEEP = 1e-9  # rad/s, below which a braked arm stands
@@ -48,6 +48,10 @@ class Arm:
         self.axes = n = len(truth.axes)
         self.substeps = 1
         self.stepper = self._stepper()
+        softest = float(self.stepper.builder.phases.min())
+        if softest > PHASE_PER_STEP:
+            self.substeps = math.ceil(softest / PHASE_PER_STEP)
+            self.stepper = self._stepper()
         surface = None if truth.contact is None else Surface(truth.contact, truth.tip_radius, truth.seed)
         self.state: ArmState = self.stepper.at_rest([axis.start for axis in truth.axes], surface)
         self.history = ArmHistory(n)
@@ -73,9 +77,7 @@ class Arm:
         world.on_idle.append(self._work_ahead)
 
     def _stepper(self) -> ArmStepper:
-        """One substep a tick while every spring that is treated finely keeps its phase, more for stiffer ones."""
-        tick_s = self.tick_ns * 1e-9
-        return ArmStepper(self.truth, tick_s / self.substeps)
+        return ArmStepper(self.truth, self.tick_ns * 1e-9 / self.substeps)
 
     # -- what the servos see ------------------------------------------------------------------------------------------
 

@@ -65,70 +65,89 @@ class Builder:
     def __init__(self, truth: ArmTruth, step_s: float, masses: Sequence[Floats]) -> None:
         """``masses``: mass matrices at several poses, by which stiff springs are told from soft ones."""
         axes, self.h = truth.axes, step_s
-        self.n = len(axes)
-        self.coupling = np.array(truth.coupling, dtype=np.float64)
-        self.stiffness = np.array([axis.stiffness for axis in axes])
-        self.damping = np.array([axis.damping for axis in axes])
-        self.inertia = np.array([axis.inertia for axis in axes])
-        self.stop_stiffness = self.stiffness.copy()
-        self.stop_damping = STOP_DAMPING * 2.0 * np.sqrt(self.stiffness * self.inertia)
-        reluctance = self.coupling @ np.diag(1.0 / self.inertia) @ self.coupling.T
-        phases = [self.stiffness * np.diag(reluctance + np.linalg.inv(mass)) * step_s**2 for mass in masses]
-        self.fine = (np.max(phases, axis=0) < MOST_PHASE_SQUARED).astype(np.float64)
-        self.fastest = float(np.sqrt(np.max(phases))) / step_s
+        self.n = n = len(axes)
+        h, one = step_s, np.eye(n)
+        self.coupling = a = np.array(truth.coupling, dtype=np.float64)
+        self.stiffness = k = np.array([axis.stiffness for axis in axes])
+        self.damping = d = np.array([axis.damping for axis in axes])
+        self.inertia = inertia = np.array([axis.inertia for axis in axes])
+        self.stop_stiffness = k.copy()
+        self.stop_damping = STOP_DAMPING * 2.0 * np.sqrt(k * inertia)
+        self._eased = a / inertia  # A I^-1
+        self._reluctance = self._eased @ a.T
+        phases = [k * np.diag(self._reluctance + np.linalg.inv(mass)) * h**2 for mass in masses]
+        self.fine = fine = (np.max(phases, axis=0) < MOST_PHASE_SQUARED).astype(np.float64)
+        self.phases: Floats = np.sqrt(np.max(phases, axis=0))  # of every spring by itself, in a step [rad]
+        # what does not depend on the pose; columns of a block are at ``_at``
+        skew = h / 6.0 * fine
+        self._one, self._stiff, self._damping, self._fine = one, k, d, fine
+        self._at = {name: slice(i * n, (i + 1) * n) for i, name in enumerate(BLOCKS)}
+        self._rotor = np.diag(2.0 / h * inertia)
+        self._bend = (h * h / 24.0 * k * fine)[:, None]
+        self._gain = fine * (k * h + 2.0 * d)
+        self._spring = np.diag(k * (0.5 * h - skew) + d)
+        self._by_rate = np.diag(k * skew)
+        self._slip = np.diag(2.0 * fine * d)
+        self._stopped = 0.5 * h * self.stop_stiffness + self.stop_damping
+        self._torque = np.zeros((n, n * len(BLOCKS)))
+        self._torque[:, self._at["x"]] = np.diag(k)
+        self._torque[:, self._at["kick"]] = self._bend * self._eased
+        self._torque[:, self._at["lead"]] = 0.5 * k[:, None] * a
 
     def build(self, pose: list[float], mass: Floats, stops: tuple[bool, ...], contact: Contact | None) -> Matrices:
         """Make the matrices about ``pose``, where the links' mass matrix is ``mass``."""
-        n, h, a = self.n, self.h, self.coupling
-        k, d, one = np.diag(self.stiffness), np.diag(self.damping), np.eye(n)
-        fine, rotor = np.diag(self.fine), np.diag(self.inertia)
-        eased = a / self.inertia  # A I^-1
+        n, h, a, at = self.n, self.h, self.coupling, self._at
+        k, d, fine = self._stiff, self._damping, self._fine
         loose = np.linalg.inv(mass)
-        relative = eased @ a.T + loose
+        relative = self._reluctance + loose
+        momentum = 2.0 / h * mass
         # torque of the springs in the mean over the step: tau_c + N (A wm - vm)
-        skew = h / 6.0 * fine
-        bend = h * h / 24.0 * k @ fine
-        gain = fine @ (k * h + 2.0 * d)
-        spring = k @ (0.5 * h * one - skew) + d + bend @ relative @ gain
-        by_rate = k @ skew - 2.0 * bend @ relative @ fine @ d
-        by_kick, by_lead = bend @ eased, 0.5 * k @ a
-        held = 2.0 / h * mass + spring
-        held += np.diag(np.where(stops, 0.5 * h * self.stop_stiffness + self.stop_damping, 0.0))
+        bent = self._bend * relative
+        spring = bent * self._gain + self._spring
+        by_rate = self._by_rate - bent * (2.0 * fine * d)
+        held = momentum + spring
+        diagonal = held.reshape(-1)[:: n + 1]
+        diagonal += np.where(stops, self._stopped, 0.0)
         if contact is not None:
             held += 0.5 * h * contact.stiffness * np.outer(contact.direction, contact.direction)
         free = np.linalg.inv(held)
         share = spring @ free
-        system = 2.0 / h * rotor + a.T @ (spring - share @ spring) @ a
-        nil = np.zeros((n, n))
-        torque = dict.fromkeys(BLOCKS, nil) | {
-            "x": k, "w": by_rate @ a, "v": -by_rate, "kick": by_kick, "lead": by_lead
-        }  # fmt: skip
-        push = dict(torque)
-        push |= {"v": 2.0 / h * mass - by_rate, "r": -one, "a": mass, "ext": one}
-        right = {name: a.T @ (share @ push[name] - torque[name]) for name in BLOCKS}
-        right["w"] = right["w"] + 2.0 / h * rotor
-        right["u"] = right["u"] + one
-        residual = {name: -block for name, block in right.items()} | {"guess": system}
-        speed = {name: free @ block for name, block in push.items()}
-        change = {name: -gain @ block for name, block in speed.items()}
-        change["w"] = change["w"] - 2.0 * fine @ d @ a
-        change["v"] = change["v"] + 2.0 * fine @ d
-        sag, bow = -h * h / 12.0 * loose, h * h / 12.0 * eased.T
-        rows = (
-            residual,
-            speed,
-            {name: sag @ block for name, block in change.items()},
-            {name: bow @ block for name, block in change.items()},
-        )
-        moved = free @ spring @ a
-        changed = gain @ (a - moved)
+        system = self._rotor + a.T @ (spring - share @ spring) @ a
+        torque = self._torque.copy()
+        torque[:, at["w"]] = by_rate @ a
+        torque[:, at["v"]] = -by_rate
+        push = torque.copy()
+        push[:, at["v"]] += momentum
+        push[:, at["a"]] = mass
+        push[:, at["r"]] = -self._one
+        push[:, at["ext"]] = self._one
+        first = np.empty((4 * n, n * len(BLOCKS)))
+        residual, speed = first[:n], first[n : 2 * n]
+        np.matmul(a.T, torque - share @ push, out=residual)
+        residual[:, at["w"]] -= self._rotor
+        residual[:, at["u"]] -= self._one
+        residual[:, at["guess"]] += system
+        np.matmul(free, push, out=speed)
+        change = -self._gain[:, None] * speed
+        change[:, at["w"]] -= self._slip @ a
+        change[:, at["v"]] += self._slip
+        sag, bow = -h * h / 12.0 * loose, h * h / 12.0 * self._eased.T
+        np.matmul(sag, change, out=first[2 * n : 3 * n])
+        np.matmul(bow, change, out=first[3 * n :])
+        second = np.empty((3 * n, n))
+        moved = second[:n]
+        np.matmul(free @ spring, a, out=moved)
+        changed = self._gain[:, None] * (a - moved)
+        np.matmul(sag, changed, out=second[n : 2 * n])
+        np.matmul(bow, changed, out=second[2 * n :])
+        dashed = loose * d
         return Matrices(
             pose=list(pose),
             stops=stops,
             contact=contact,
-            first=np.ascontiguousarray(np.vstack([np.hstack([row[name] for name in BLOCKS]) for row in rows])),
-            second=np.ascontiguousarray(np.vstack([moved, sag @ changed, bow @ changed])),
+            first=first,
+            second=second,
             system=np.asfortranarray(system),
-            diagonal=np.diag(system).tolist(),
-            acceleration=np.hstack([loose @ k, loose @ d @ a, -loose @ d, loose, -loose]),
+            diagonal=system.reshape(-1)[:: n + 1].tolist(),
+            acceleration=np.hstack([loose * k, dashed @ a, -dashed, loose, -loose]),
         )
