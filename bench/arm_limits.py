@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.arm import point, ratings
+from bench.arm import drivetrain, point, ratings
 from bench.models.motion_limits import MotionLimits, Resonance
 from bench.profile import ArmRig
 
@@ -32,4 +32,6 @@ def motion_limits(rig: ArmRig) -> MotionLimits:
         resonances=tuple(
             Resonance(hz.to("Hz"), rig.arm.resonance_margin, f"rig {rig.name}") for hz in rig.arm.resonances
         ),
+        coupling=None if rig.arm.coupling is None else drivetrain(rig.arm).coupling,
+        prismatic=tuple(number for number, joint in enumerate(rig.arm.joints) if joint.kind == "prismatic"),
     )

@@ -72,7 +72,7 @@ def check_lines(path: FourierPath, limits: MotionLimits, where: str = "Fourier s
 
 def resonance_rows(path: FourierPath, limits: MotionLimits) -> tuple[CheckRow, ...]:
     """Return how far the line nearest to each resonance keeps from it, as a share of the resonance, as checks."""
-    pose = tuple(float(angle) for angle in np.degrees(path.start))
+    pose = limits.pose(path.start)
     size = np.hypot(path.cosine, path.sine)
     rows = []
     for resonance in limits.resonances:
@@ -145,14 +145,17 @@ def _joint_rows(grid: Grid, limits: MotionLimits) -> Iterator[CheckRow]:
     beyond = grid.step**2 / 8.0
     for j in range(limits.size):
         more = beyond * float(grid.rates[2, j])
-        yield _row("position", limits, grid, j, grid.q[:, j] + more, float(limits.position_max[j]), "rad")
-        yield _row("position", limits, grid, j, grid.q[:, j] - more, float(limits.position_min[j]), "rad", "at least")
+        unit, high, low = limits.unit(j, "position"), float(limits.position_max[j]), float(limits.position_min[j])
+        yield _row("position", limits, grid, j, grid.q[:, j] + more, high, unit)
+        yield _row("position", limits, grid, j, grid.q[:, j] - more, low, unit, "at least")
     for j in range(limits.size):
         fastest = np.abs(grid.v[:, j]) + beyond * float(grid.rates[3, j])
-        yield _row("speed", limits, grid, j, fastest, float(limits.speed[j]), "rad/s")
+        yield _row("speed", limits, grid, j, fastest, float(limits.speed[j]), limits.unit(j, "speed"))
     for j in range(limits.size):
         quickest = np.abs(grid.a[:, j]) + beyond * float(grid.rates[4, j])
-        yield _row("acceleration", limits, grid, j, quickest, float(limits.acceleration[j]), "rad/s2")
+        yield _row(
+            "acceleration", limits, grid, j, quickest, float(limits.acceleration[j]), limits.unit(j, "acceleration")
+        )
 
 
 def _torque_rows(grid: Grid, model: ArmModel, limits: MotionLimits, second: Floats) -> Iterator[CheckRow]:
@@ -168,7 +171,7 @@ def _torque_rows(grid: Grid, model: ArmModel, limits: MotionLimits, second: Floa
         most = rigid[:, j] + np.where(fast >= 0.0, coulomb, -coulomb) + viscous * fast
         least = rigid[:, j] + np.where(slow <= 0.0, -coulomb, coulomb) + viscous * slow
         largest = np.maximum(most, -least) + grid.step**2 / 8.0 * float(second[j])
-        yield _row("torque", limits, grid, j, largest, float(limits.torque[j]), "N.m")
+        yield _row("torque", limits, grid, j, largest, float(limits.torque[j]), limits.unit(j, "torque"))
 
 
 def _place_rows(grid: Grid, model: ArmModel, limits: MotionLimits, place: Floats) -> Iterator[CheckRow]:
@@ -223,5 +226,5 @@ def _row(
 ) -> CheckRow:
     index = int(np.argmax(values) if sense == "at most" else np.argmin(values))
     name = joint if isinstance(joint, str) else limits.names[joint]
-    pose = tuple(float(x) for x in np.degrees(grid.q[index]))
+    pose = limits.pose(grid.q[index])
     return CheckRow(check, name, float(values[index]), limit, unit, sense, float(grid.time[index]), index, pose)

@@ -37,7 +37,8 @@ class MotionLimits:
 
     ``coulomb`` and ``viscous`` are the nominal friction that adds to the rigid-body torque. ``factor_rated`` and
     ``factor_peak`` divide the rated and the peak torque. ``least_singular_value`` [m/rad] is of the tip's Jacobian with
-    its rotations times ``characteristic_length`` [m].
+    its rotations times ``characteristic_length`` [m]. ``coupling`` is ``A`` of ``q = A q_motor`` of coupled axes:
+    ``stiffness`` is then that of the motors' axes. ``prismatic`` are the numbers of joints that slide.
     """
 
     names: tuple[str, ...]
@@ -59,11 +60,21 @@ class MotionLimits:
     characteristic_length: float = 0.2
     max_deflection: float = math.inf
     resonances: tuple[Resonance, ...] = ()
+    coupling: Floats | None = None
+    prismatic: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
         """Number of joints."""
         return len(self.names)
+
+    def pose(self, q: Floats) -> tuple[float, ...]:
+        """Return joint positions (n,) as a message shows them: degrees, metres for a prismatic joint."""
+        return tuple(float(x) if j in self.prismatic else math.degrees(x) for j, x in enumerate(q))
+
+    def unit(self, joint: int, what: str) -> str:
+        """Return the unit of a joint's ``position``, ``speed``, ``acceleration`` or ``torque``."""
+        return _UNITS[what][joint in self.prismatic]
 
     @property
     def torque(self) -> Floats:
@@ -118,6 +129,13 @@ class MotionLimits:
                 )
 
 
+#: Unit for a revolute and for a prismatic joint.
+_UNITS = {
+    "position": ("rad", "m"),
+    "speed": ("rad/s", "m/s"),
+    "acceleration": ("rad/s2", "m/s2"),
+    "torque": ("N.m", "N"),
+}
 _PER_JOINT = (
     "names",
     "position_min",

@@ -67,7 +67,7 @@ class _Looked:
         sample = worst if among is None else int(among[worst])
         index = int(self.index[sample])
         name = self.limits.names[joint] if isinstance(joint, int) else joint
-        pose = tuple(float(angle) for angle in np.degrees(self.q[sample]))
+        pose = self.limits.pose(self.q[sample])
         time, during = float(self.path.time[index]), self.path.text(index)
         value, due = float(values[worst]), float(bound[worst])
         return CheckRow(check, name, value, due, unit, sense, time, index, pose, during, scale)
@@ -108,7 +108,7 @@ def check_path(path: ArmPath, model: ArmModel, limits: MotionLimits, title: str 
     smallest = singular_values(jacobians, limits.characteristic_length)[:, -1]
     # The springs lie between rotor and link: what turns the rotor itself does not load them.
     load = rigid + contact - seen.a @ model.motor_inertia.T
-    given_way = np.linalg.norm(deflection(jacobians[:, :3], limits.stiffness, -load), axis=1)
+    given_way = np.linalg.norm(deflection(jacobians[:, :3], limits.stiffness, -load, limits.coupling), axis=1)
     led = np.flatnonzero(path.led_samples()[kept])
     rows = [
         *_joints(seen),
@@ -154,16 +154,17 @@ def with_friction(torque: Floats, v: Floats, limits: MotionLimits) -> Floats:
 def _joints(seen: _Looked) -> Iterator[CheckRow]:
     limits = seen.limits
     for j in range(limits.size):
-        angles = np.degrees(seen.q[:, j])
-        least, most = math.degrees(limits.position_min[j]), math.degrees(limits.position_max[j])
-        low = seen.row("position", j, angles, least, "deg", "at least", scale=most - least)
-        high = seen.row("position", j, angles, most, "deg", scale=most - least)
+        shown, unit = (1.0, "m") if j in limits.prismatic else (math.degrees(1.0), "deg")
+        least, most = shown * float(limits.position_min[j]), shown * float(limits.position_max[j])
+        low = seen.row("position", j, shown * seen.q[:, j], least, unit, "at least", scale=most - least)
+        high = seen.row("position", j, shown * seen.q[:, j], most, unit, scale=most - least)
         yield low if low.margin < high.margin else high
     for j in range(limits.size):
-        yield seen.row("speed", j, np.abs(seen.v[:, j]), float(limits.speed[j]), "rad/s")
+        yield seen.row("speed", j, np.abs(seen.v[:, j]), float(limits.speed[j]), limits.unit(j, "speed"))
     for j in range(limits.size):
         if math.isfinite(limits.acceleration[j]):
-            yield seen.row("acceleration", j, np.abs(seen.a[:, j]), float(limits.acceleration[j]), "rad/s2")
+            unit = limits.unit(j, "acceleration")
+            yield seen.row("acceleration", j, np.abs(seen.a[:, j]), float(limits.acceleration[j]), unit)
 
 
 def _torques(seen: _Looked, torque: Floats) -> Iterator[CheckRow]:
@@ -174,7 +175,7 @@ def _torques(seen: _Looked, torque: Floats) -> Iterator[CheckRow]:
     ):
         for j in range(limits.size):
             if math.isfinite(bounds[j]):
-                yield seen.row(name, j, np.abs(torque[:, j]), float(bounds[j]) / factor, "N.m")
+                yield seen.row(name, j, np.abs(torque[:, j]), float(bounds[j]) / factor, limits.unit(j, "torque"))
 
 
 def _tip_speed(seen: _Looked, jacobians: Floats) -> Iterator[CheckRow]:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from bench.errors import LimitError, ModelError
+from bench.models.arm_description import LinkInertia
+from bench.models.dh import DhRow, from_dh
 from bench.models.fourier_check import check_lines, check_series, resonance_rows
 from bench.models.fourier_path import FourierPath, at_rest
 from bench.models.motion_limits import MotionLimits, Resonance
@@ -163,3 +165,30 @@ def test_a_coefficient_that_is_no_number_is_refused(wrong: float) -> None:
     series = random_series(0, 3)
     with pytest.raises(ModelError, match="not finite"):
         replace(series, cosine=series.cosine * [1.0, wrong, 1.0, 1.0])
+
+
+def test_a_joint_that_slides_has_bounds_too() -> None:
+    rng = np.random.default_rng(4)
+    rows = [
+        DhRow(
+            name,
+            kind,
+            d=0.1,
+            a=0.2,
+            alpha=0.4,
+            link=LinkInertia(1.5, rng.normal(size=3) * 0.1, np.diag([0.01, 0.012, 0.009])),
+        )
+        for name, kind in (("turn", "revolute"), ("slide", "prismatic"), ("twist", "revolute"))
+    ]
+    model = ArmModel(from_dh("mixed", rows, "standard"), np.array([0.1, 0.5, 0.02]))  # type: ignore[arg-type]
+    series = random_series(9, 3)
+    rates = np.array([series.bound(order) for order in range(5)])
+    rates[0] += np.abs(series.offset)
+    bounds = path_bounds(model.description, rates, model.motor_inertia)
+    h = 1e-3
+    q, v, a = series.sample(np.arange(0.0, series.period_s, h))
+    torque, places = model.inverse_dynamics_rows(q, v, a), model.joint_positions_rows(q)
+    assert np.all(np.abs(torque).max(axis=0) <= bounds.torque[:, 0])
+    assert np.all(np.abs(np.diff(torque, 2, axis=0) / h**2).max(axis=0) <= bounds.torque[:, 2] + 1e-6)
+    assert np.all(np.linalg.norm(places, axis=2).max(axis=0) <= bounds.place[:, 0] + 1e-12)
+    assert np.all(np.linalg.norm(np.diff(places, axis=0) / h, axis=2).max(axis=0) <= bounds.place[:, 1] + 1e-9)

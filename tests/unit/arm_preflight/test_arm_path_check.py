@@ -244,3 +244,19 @@ def test_parts_are_joined_one_after_the_other(make_swing: MakePath) -> None:
     assert [path.text(i) for i in (0, 1, 2, len(path.time) - 1)] == ["waiting", "waiting", "swinging", "waiting"]
     assert np.array_equal(path.wrenches()[2], [0.0, 0.0, -3.0, 0.0, 0.0, 0.0])
     assert path.led_samples().sum() == len(two.time)
+
+
+def test_springs_behind_coupled_axes_and_joints_that_slide(ground: Any, make_swing: MakePath) -> None:
+    path = make_swing()
+    coupling = np.eye(6)
+    coupling[2, 1] = -1.0
+    still = ArmPath.standing("standing", POSE, 1.0)
+    coupled = check_path(still, ground.model, replace(ground.limits, coupling=coupling))
+    angles = coupling @ ((coupling.T @ ground.model.gravity(POSE)) / ground.limits.stiffness)
+    given_way = np.linalg.norm(ground.model.jacobian(POSE)[:3] @ angles)
+    assert row_of(coupled, "deflection").value == pytest.approx(1e3 * given_way, rel=1e-9)
+    sliding = check_path(path, ground.model, replace(ground.limits, prismatic=(5,)))
+    row = row_of(sliding, "position", "flange")
+    assert (row.unit, row.value) == ("m", pytest.approx(np.abs(path.q[:, 5]).max()))
+    assert row_of(sliding, "torque (rated)", "flange").unit == "N"
+    assert row_of(sliding, "position", "base").unit == "deg"
