@@ -9,6 +9,7 @@
 from bench.profile.arm import ArmJointProfile, ArmMechanics, ArmProfile, BodyProfile
 from bench.profile.check import check_folder
 from bench.profile.criteria import AnalysisProfile, ContactCriteria, CriteriaProfile, Criterion, CriterionBase
+from bench.profile.criteria_arm import ArmAnalysisProfile, ArmCriteria, ArmCriterion
 from bench.profile.criteria_joint import JointAnalysisProfile, JointCriteria, JointCriterion
 from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.feedforward_arm import ArmFeedForward
@@ -68,6 +69,9 @@ from bench.profile.twin_joint import JointTwin
 __all__ = [
     "FAULTS",
     "AnalysisProfile",
+    "ArmAnalysisProfile",
+    "ArmCriteria",
+    "ArmCriterion",
     "ArmFeedForward",
     "ArmJointProfile",
     "ArmMechanics",

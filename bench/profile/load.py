@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from bench.errors import ProfileError
 from bench.profile.arm import ArmProfile
 from bench.profile.criteria import ContactCriteria, CriteriaProfile
+from bench.profile.criteria_arm import ArmCriteria
 from bench.profile.criteria_joint import JointCriteria
 from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.feedforward_arm import ArmFeedForward
@@ -44,7 +45,7 @@ SCHEMAS: dict[str, type[Profile]] = {
 }
 RIGS: dict[str, type[Profile]] = {"indenter": IndenterRig, "single_joint": JointRig, "arm": ArmRig}
 TWINS: dict[str, type[Profile]] = {"indenter": IndenterTwin, "single_joint": JointTwin, "arm": ArmTwin}
-SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": JointCriteria}
+SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": JointCriteria, "arm": ArmCriteria}
 KINDS: dict[type[Profile], tuple[str, str | None, Mapping[str, type[Profile]]]] = {
     RigProfile: ("kind", None, RIGS),
     SpecimenProfile: ("kind", None, SPECIMENS),

@@ -11,6 +11,9 @@ from pydantic.fields import FieldInfo
 
 from bench.profile import (
     FAULTS,
+    ArmAnalysisProfile,
+    ArmCriteria,
+    ArmCriterion,
     ArmPhantom,
     ArmProfile,
     ArmRig,
@@ -56,6 +59,7 @@ from bench.profile import (
 )
 from bench.profile.check import FOLDER_OF
 from bench.profile.criteria import AnalysisProfile, CriteriaProfile, Criterion, CriterionBase
+from bench.profile.criteria_arm import ARM_METRICS, ARM_SEGMENTS
 from bench.profile.criteria_joint import JOINT_METRICS, JUDGES, SEGMENTS
 from bench.profile.fields import Section
 from bench.profile.load import SCHEMAS
@@ -119,6 +123,9 @@ GUIDE: dict[str, dict[str, type[Section]]] = {
         "joints of a trajectory": TrajectoryJoint,
         "payload": Payload,
         "arm_phantom": ArmPhantom,
+        "criteria file": ArmCriteria,
+        "analysis": ArmAnalysisProfile,
+        "criteria": ArmCriterion,
     },
     "feedforward.md": {
         "feed-forward file": FeedForwardProfile,
@@ -162,7 +169,7 @@ GUIDE: dict[str, dict[str, type[Section]]] = {
     },
 }
 FAULT_TABLE, METRIC_TABLE = "Faults of the twin", "metrics"
-FURTHER = {"profiles-twins.md": {FAULT_TABLE}, "profiles-joint.md": {METRIC_TABLE}}
+FURTHER = {"profiles-twins.md": {FAULT_TABLE}, "profiles-joint.md": {METRIC_TABLE}, "profiles-arm.md": {METRIC_TABLE}}
 #: Models no file is read as; their keys stand with the models that are made from them.
 BASES = {
     fields.Profile,
@@ -257,6 +264,14 @@ def test_the_guide_names_every_metric_of_a_joint_with_its_kind_and_where_it_is_f
     found = {metric: " / ".join(f"`{phase}`" for phase in SEGMENTS[JUDGES[metric]]) for metric in JOINT_METRICS}
     assert {metric: row[:2] for metric, row in table.items()} == {
         metric: [kind, found[metric]] for metric, kind in JOINT_METRICS.items()
+    }
+
+
+def test_the_guide_names_every_metric_of_an_arm_with_its_kind_and_where_it_is_found(written: Written) -> None:
+    table = written["profiles-arm.md"][METRIC_TABLE]
+    found = {metric: " / ".join(f"`{phase}`" for phase in phases) for metric, phases in ARM_SEGMENTS.items()}
+    assert {metric: row[:2] for metric, row in table.items()} == {
+        metric: [kind, found[metric]] for metric, kind in ARM_METRICS.items()
     }
 
 
