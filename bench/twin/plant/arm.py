@@ -72,6 +72,7 @@ class Arm:
         self._heat = [0.0] * n  # A² s since the last figure
         self._heated_ns = 0
         self._nil = [0.0] * n
+        self._rippling = [(a.ripple, a.ripple_per_revolution * a.shaft_per_axis, a.ripple_phase) for a in truth.axes]
         self._ripples = any(axis.ripple != 0.0 for axis in truth.axes)
         self._record(self.state)
         world.on_idle.append(self._work_ahead)
@@ -238,9 +239,7 @@ class Arm:
             return state
         for part in range(self.substeps):
             torque, lead = self._mean(schedule, part)
-            if self._ripples:
-                torque = self._rippled(state, torque)
-            state = self.stepper.step(state, torque, lead)
+            state = self.stepper.step(state, torque, lead, self._ripple(state) if self._ripples else None)
         return state
 
     def _asleep(self, s: ArmState) -> bool:
@@ -270,11 +269,12 @@ class Arm:
         ]  # fmt: skip
         return mean, lead
 
-    def _rippled(self, s: ArmState, torque: list[float]) -> list[float]:
+    def _ripple(self, s: ArmState) -> list[float]:
+        """Torque by where the shafts stand in the middle of the step, with current or without."""
         half = 0.5e-9 * self.tick_ns / self.substeps
         return [
-            u + a.ripple * math.sin(a.ripple_per_revolution * a.shaft_per_axis * (theta + half * w) + a.ripple_phase)
-            for u, a, theta, w in zip(torque, self.truth.axes, s.theta, s.w, strict=True)
+            size * math.sin(periods * (theta + half * w) + phase)
+            for (size, periods, phase), theta, w in zip(self._rippling, s.theta, s.w, strict=True)
         ]
 
     def _work_ahead(self) -> None:

@@ -143,7 +143,7 @@ class ArmStepper:
         weight = np.array(self.engine.torque(nil))
         twisted = np.array(joints) + weight / self.builder.stiffness - truth.offset
         theta = np.linalg.solve(truth.coupling, twisted)
-        bristle = -(truth.coupling.T @ weight)
+        bristle = -(truth.coupling.T @ weight) - [axis.offset for axis in truth.axes]
         matrices = self.builder.build(joints, self.engine.mass_matrix(), self._free, None)
         state = ArmState(
             theta=theta.tolist(), w=nil, q=joints, v=nil, bristle=bristle.tolist(), estimate=nil, alpha=nil,
@@ -227,7 +227,7 @@ class ArmStepper:
 
     # -- a step -------------------------------------------------------------------------------------------------------
 
-    def step(self, s: ArmState, torque: list[float], lead: list[float]) -> ArmState:
+    def step(self, s: ArmState, torque: list[float], lead: list[float], ripple: list[float] | None = None) -> ArmState:
         """Return the state one step on.
 
         Parameters
@@ -236,6 +236,8 @@ class ArmStepper:
             Of the motors, true, at the axes, in the mean over the step [N.m].
         lead : list (n,)
             How much further than by their mean the axes get in the step [rad]: a torque that comes early gets further.
+        ripple : list (n,), optional
+            More torque, which is not the motors' own and not told as theirs.
 
         Raises
         ------
@@ -252,7 +254,8 @@ class ArmStepper:
             ]
         middle = [1.5 * a - 0.5 * b for a, b in zip(s.force, s.force_before, strict=True)]
         mean = [1.5 * a - 0.5 * b for a, b in zip(s.with_a, s.with_before, strict=True)]
-        stack = np.array(s.deflection + w + s.v + s.push + middle + mean + torque + lead + s.kick + guess)
+        turning = torque if ripple is None else [u + x for u, x in zip(torque, ripple, strict=True)]
+        stack = np.array(s.deflection + w + s.v + s.push + middle + mean + turning + lead + s.kick + guess)
         base = m.first.dot(stack)
         n = self.n
         linear = base[:n]

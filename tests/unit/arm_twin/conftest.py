@@ -52,7 +52,19 @@ def build(rig: ArmRig, twins: dict[str, ArmTwin]) -> Build:
     return made
 
 
-def one_axis(axis: AxisTruth, *, upright: bool = True, mass: float = 2.0, inertia: float = 0.1) -> ArmTruth:
+@pytest.fixture(scope="session")
+def one_axis() -> Callable[..., ArmTruth]:
+    """``one_axis(axis, upright=True)``: an arm of one link."""
+    return _one_axis
+
+
+@pytest.fixture(scope="session")
+def smooth() -> Callable[..., ArmTruth]:
+    """``smooth(truth, **changes)``: the arm without friction and ripple."""
+    return _smooth
+
+
+def _one_axis(axis: AxisTruth, *, upright: bool = True, mass: float = 2.0, inertia: float = 0.1) -> ArmTruth:
     """One link on an upright axis, where gravity does nothing, or on a level one."""
     placement = np.eye(4)
     if not upright:
@@ -62,7 +74,7 @@ def one_axis(axis: AxisTruth, *, upright: bool = True, mass: float = 2.0, inerti
     return ArmTruth(arm, (axis,), np.eye(1), np.zeros(1), tip=np.array([0.3, 0.0, 0.0]))
 
 
-def smooth(truth: ArmTruth, **changes: float) -> ArmTruth:
+def _smooth(truth: ArmTruth, **changes: float) -> ArmTruth:
     """The arm without friction and ripple, and what else is changed of every axis."""
     axes = tuple(
         replace(
