@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OK, NO = 0, 1
 #: What an arm carries unless told otherwise.
 BARE = "bare_tool"
-BASE_FREQUENCY, HARMONICS, PERIODS = "0.05 Hz", 8, 1
+BASE_FREQUENCY, HARMONICS, PERIODS = "0.0625 Hz", 8, 1
 Say = Callable[[str], None]
 
 

@@ -28,6 +28,11 @@ USED = 0.96
 SAMPLES_PER_HARMONIC, LEAST_SAMPLES = 14, 70
 #: Share of the evaluations spent on random starts, and how many of these are improved.
 RANDOM_SHARE, PARENTS = 0.2, 4
+#: How much the strength of a motion weighs beside the condition number, which scaled columns are blind to: a joint
+#: that hardly moves has a well-conditioned column and an inertia nobody can tell. See :meth:`Search.strength`.
+STRENGTH = 0.35
+#: A joint uses at least this share of what its limits let it move.
+LEAST_FILL = 0.25
 #: What a candidate that breaks a limit costs at least.
 INFEASIBLE = 1e6
 #: Relative size of a difference of costs that counts.
@@ -58,7 +63,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Found:
-    """The best series, its cost, and how many candidates were looked at."""
+    """The best series, its cost (condition number over strength), and how many candidates were looked at."""
 
     path: FourierPath
     cost: float
@@ -139,7 +144,7 @@ class Search:
             np.minimum(room / (high - low), USED * limits.speed / np.abs(speed).max(axis=0)),
             USED * limits.acceleration / np.abs(push).max(axis=0),
         )
-        scale = scale * (0.15 + 0.85 / (1.0 + np.exp(-2.0 * candidate[:, -2])))
+        scale = scale * (LEAST_FILL + (1.0 - LEAST_FILL) / (1.0 + np.exp(-2.0 * candidate[:, -2])))
         share = 1.0 / (1.0 + np.exp(-candidate[:, -1]))
         bottom = np.maximum(limits.position_min, -math.pi) + 0.5 * (1.0 - USED) / USED * room - scale * low
         top = np.minimum(limits.position_max, math.pi) - 0.5 * (1.0 - USED) / USED * room - scale * high
@@ -149,7 +154,7 @@ class Search:
         )
 
     def cost(self, candidate: Floats) -> float:
-        """Return the scaled condition number, or how much limits are broken on top of :data:`INFEASIBLE`."""
+        """Return the scaled condition number over the strength, or how much limits are broken above INFEASIBLE."""
         self.used += 1
         path = self.path(candidate)
         found = self._basis @ path._rows.T
@@ -158,7 +163,16 @@ class Search:
         broken = self.broken(q, v, a)
         if broken > 0.0:
             return INFEASIBLE * (1.0 + broken)
-        return min(scaled_condition(self.problem.columns(q, v, a)), 0.5 * INFEASIBLE)
+        condition = scaled_condition(self.problem.columns(q, v, a)) / math.pow(self.strength(v, a), STRENGTH)
+        return min(condition, 0.5 * INFEASIBLE)
+
+    def strength(self, v: Floats, a: Floats) -> float:
+        """Return how much of speed and acceleration is used: geometric mean of the joints' shares of their limits."""
+        limits = self.problem.limits
+        fast = np.sqrt(np.mean(v * v, axis=0)) / limits.speed
+        quick = np.sqrt(np.mean(a * a, axis=0)) / limits.acceleration
+        mean = float(np.mean(np.log(np.maximum(fast * quick, 1e-12))))
+        return math.exp(0.5 * mean)
 
     def broken(self, q: Floats, v: Floats, a: Floats) -> float:
         """Return the sum of what goes beyond the narrowed limits of torque, box and speed of the tip, as shares."""
