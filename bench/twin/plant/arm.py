@@ -20,7 +20,8 @@ from bench.twin.interfaces import World
 from bench.twin.noise import ChannelNoise
 from bench.twin.plant.arm_contact import Surface
 from bench.twin.plant.arm_history import ArmHistory
-from bench.twin.plant.arm_step import ArmState, ArmStepper
+from bench.twin.plant.arm_state import ArmState
+from bench.twin.plant.arm_step import ArmStepper
 from bench.twin.plant.arm_truth import ArmTruth
 
 Floats = NDArray[np.float64]
@@ -230,8 +231,7 @@ class Arm:
                 self._cool()
 
     def _record(self, state: ArmState) -> None:
-        force = 0.0 if state.surface is None else state.surface.force
-        self.history.add(state.q + state.theta + state.wrench + state.torque + [force])
+        self.history.add(state.values)
 
     def _next(self, state: ArmState, schedule: list[tuple[int, list[float]]]) -> ArmState:
         """Step one tick."""

@@ -37,13 +37,13 @@ class ArmEngine:
         self._turn, self._place = data.xmat[self._tool], data.xpos[self._tool]
         self._body_centre, self._applied = data.xipos[self._tool], data.xfrc_applied[self._tool]
         self._sensed = data.sensordata
-        self._force = np.zeros(self.n)
+        self._pushed = False
         self._full = np.zeros((self.n, self.n))
         self._jacobian = np.zeros((3, self.n))
         self._kinematics, self._com_pos, self._com_vel = mj.mj_kinematics, mj.mj_comPos, mj.mj_comVel
         self._rne, self._post, self._sense = mj.mj_rne, mj.mj_rnePostConstraint, mj.mj_sensorAcc
 
-    def move(self, q: list[float], v: list[float]) -> None:
+    def move(self, q: Floats | list[float], v: Floats | list[float]) -> None:
         """Place the links; everything else is asked for at this state."""
         self._qpos[:] = q
         self._qvel[:] = v
@@ -52,11 +52,11 @@ class ArmEngine:
         self._com_pos(model, data)
         self._com_vel(model, data)
 
-    def torque(self, acceleration: list[float]) -> list[float]:
-        """M a + C v + G (n,), the load's share in it."""
+    def torque(self, acceleration: Floats | list[float], out: Floats | None = None) -> Floats:
+        """M a + C v + G (n,), the load's share in it; into ``out`` where it is given."""
+        forces = np.empty(self.n) if out is None else out
         self._qacc[:] = acceleration
-        self._rne(self.model, self.data, 1, self._force)
-        forces: list[float] = self._force.tolist()
+        self._rne(self.model, self.data, 1, forces)
         return forces
 
     def mass_matrix(self) -> Floats:
@@ -65,18 +65,23 @@ class ArmEngine:
         self._mj.mj_fullM(self.model, self.data, self._full)
         return self._full.copy()
 
-    def wrench(self, acceleration: list[float], push: list[float] | None = None) -> list[float]:
+    def wrench(
+        self, acceleration: Floats | list[float], push: list[float] | None = None, out: Floats | None = None
+    ) -> Floats:
         """What the tool exerts on the sensor (6,) [N, N.m], sensor frame; ``push`` acts at the tip's centre [N]."""
         self._qacc[:] = acceleration
-        if push is None:
-            self._applied[:] = 0.0
-        else:
+        if push is not None:
             arm = self.centre() - self._body_centre
             self._applied[:3] = push
             self._applied[3:] = np.cross(arm, push)
+            self._pushed = True
+        elif self._pushed:
+            self._applied[:] = 0.0
+            self._pushed = False
         self._post(self.model, self.data)
         self._sense(self.model, self.data)
-        return [-x for x in self._sensed.tolist()]  # MuJoCo's is what the sensor does to the tool
+        wrench: Floats = np.negative(self._sensed, out=out)  # MuJoCo's is what the sensor does to the tool
+        return wrench
 
     def centre(self) -> Floats:
         """Where the tip's centre is (3,), base frame."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,24 @@ MOST_PHASE_SQUARED = 4.0
 #: Hard stops are springs of the joint's own stiffness, damped like this share of critical on the rotor.
 STOP_DAMPING = 0.5
 
-BLOCKS = ("x", "w", "v", "ext", "r", "a", "u", "lead", "kick", "guess")
-"""What a step's right-hand side is linear in, (n,) each: deflection, speeds, forces on the links (contact, stops),
-links' inertial forces and the acceleration they were computed with, motor torque, its uneven share of the way, the last
-change of friction, and the guess of the mean motor speeds."""
+#: What a state is made of, (n,) each, in this order: axes' and joints' positions, axis speeds behind the servos' filters;
+#: springs' deflections, axis and joint speeds; the last change of friction, the last mean acceleration of the axes and the
+#: one before; forces on the links (contact, stops); links' inertial forces and the accelerations they were computed with,
+#: now and a step ago; the joints' accelerations now.
+STATE = (
+    "theta", "q", "estimate", "x", "w", "v", "kick", "alpha", "earlier", "push", "force", "with_a", "force_before",
+    "with_before", "accel",
+)  # fmt: skip
+#: What a step's right-hand side is linear in: most of a state, and what comes from outside: motor torque, what its
+#: unevenness adds to the way, and a correction of the guess.
+KNOWN = STATE[3:14]
+GIVEN = ("torque", "lead", "jump")
+#: What the state after a step is linear in: most of the state before, mean link speeds, corrections of joints and axes,
+#: mean axis speeds, changes of the bristles, the torque's own way.
+BEFORE = STATE[:6]
+MADE = ("vm", "sag", "bow", "wm", "db", "lead")
+#: … and what it gives: most of the state after, and how much further than by their mean speeds the axes got.
+AFTER = (*STATE[:8], "more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +59,17 @@ class Contact:
 class Matrices:
     """A step's constants about one pose.
 
-    ``first`` maps the blocks to the residual at the guess and, for motors at rest, to mean link speeds and corrections
-    of joints and of motors; ``second`` adds what the motors' mean speeds do to these. ``acceleration`` maps x, w, v,
-    ext, r to what the links accelerate more than ``r`` was computed with.
+    ``first`` (5n, 11n) maps ``KNOWN`` to the residual at the guess, to mean link speeds and corrections of joints and
+    axes for motors at rest, and to the guess of the motors' mean speeds; ``given`` (5n, 3n) maps ``GIVEN`` to the same.
+    ``second`` (3n, n) adds what the motors' mean speeds do to speeds and corrections. ``acceleration`` (n, 8n) maps x to
+    force to what the links accelerate more than ``force`` was computed with.
     """
 
     pose: list[float]
     stops: tuple[bool, ...]
     contact: Contact | None
     first: Floats
+    given: Floats
     second: Floats
     system: Floats
     diagonal: list[float]
@@ -78,10 +95,10 @@ class Builder:
         phases = [k * np.diag(self._reluctance + np.linalg.inv(mass)) * h**2 for mass in masses]
         self.fine = fine = (np.max(phases, axis=0) < MOST_PHASE_SQUARED).astype(np.float64)
         self.phases: Floats = np.sqrt(np.max(phases, axis=0))  # of every spring by itself, in a step [rad]
-        # what does not depend on the pose; columns of a block are at ``_at``
+        # what does not depend on the pose
         skew = h / 6.0 * fine
         self._one, self._stiff, self._damping, self._fine = one, k, d, fine
-        self._at = {name: slice(i * n, (i + 1) * n) for i, name in enumerate(BLOCKS)}
+        self._at = {name: slice(i * n, (i + 1) * n) for i, name in enumerate((*KNOWN, *GIVEN))}
         self._rotor = np.diag(2.0 / h * inertia)
         self._bend = (h * h / 24.0 * k * fine)[:, None]
         self._gain = fine * (k * h + 2.0 * d)
@@ -89,10 +106,43 @@ class Builder:
         self._by_rate = np.diag(k * skew)
         self._slip = np.diag(2.0 * fine * d)
         self._stopped = 0.5 * h * self.stop_stiffness + self.stop_damping
-        self._torque = np.zeros((n, n * len(BLOCKS)))
-        self._torque[:, self._at["x"]] = np.diag(k)
-        self._torque[:, self._at["kick"]] = self._bend * self._eased
-        self._torque[:, self._at["lead"]] = 0.5 * k[:, None] * a
+        at, width = self._at, n * (len(KNOWN) + len(GIVEN))
+        self._torque = np.zeros((n, width))
+        self._torque[:, at["x"]] = np.diag(k)
+        self._torque[:, at["kick"]] = self._bend * self._eased
+        self._torque[:, at["lead"]] = 0.5 * k[:, None] * a
+        self._guess = np.zeros((n, width))
+        for name, share in (("w", 1.0), ("alpha", h), ("earlier", -0.5 * h), ("jump", 1.0)):
+            self._guess[:, at[name]] = share * one
+        self.advance = self._advance(truth)
+
+    def _advance(self, truth: ArmTruth) -> Floats:
+        """What maps ``BEFORE`` and ``MADE`` to ``AFTER``, (9n, 12n); the same in every pose."""
+        n, h, one, a = self.n, self.h, self._one, self.coupling
+        came = {name: slice(i * n, (i + 1) * n) for i, name in enumerate((*BEFORE, *MADE))}
+        goes = {name: slice(i * n, (i + 1) * n) for i, name in enumerate(AFTER)}
+        made = np.zeros((9 * n, 12 * n))
+
+        def put(to: str, **shares: Floats) -> None:
+            for name, share in shares.items():
+                made[goes[to], came[name]] += share
+
+        viscous = np.diag([axis.viscous for axis in truth.axes])
+        hermite = np.diag(h * h / 12.0 / self.inertia)
+        filtered = np.diag([1.0 - exp(-h * 2.0 * pi * axis.velocity_bandwidth_hz) for axis in truth.axes])
+        put("kick", db=one, wm=2.0 * viscous, w=-2.0 * viscous)
+        put("more", lead=one, bow=one)
+        made[goes["more"]] += hermite @ made[goes["kick"]]
+        put("theta", theta=one, wm=h * one)
+        made[goes["theta"]] += made[goes["more"]]
+        put("q", q=one, vm=h * one, sag=one)
+        put("x", x=one, theta=-a, q=one)
+        made[goes["x"]] += a @ made[goes["theta"]] - made[goes["q"]]
+        put("estimate", estimate=one - filtered, wm=filtered)
+        put("w", wm=2.0 * one, w=-one)
+        put("v", vm=2.0 * one, v=-one)
+        put("alpha", wm=2.0 / h * one, w=-2.0 / h * one)
+        return made
 
     def build(self, pose: list[float], mass: Floats, stops: tuple[bool, ...], contact: Contact | None) -> Matrices:
         """Make the matrices about ``pose``, where the links' mass matrix is ``mass``."""
@@ -118,36 +168,43 @@ class Builder:
         torque[:, at["v"]] = -by_rate
         push = torque.copy()
         push[:, at["v"]] += momentum
-        push[:, at["a"]] = mass
-        push[:, at["r"]] = -self._one
-        push[:, at["ext"]] = self._one
-        first = np.empty((4 * n, n * len(BLOCKS)))
+        push[:, at["push"]] = self._one
+        # links' inertial forces but for M a, extrapolated to the middle of the step
+        push[:, at["force"]], push[:, at["force_before"]] = -1.5 * self._one, 0.5 * self._one
+        push[:, at["with_a"]], push[:, at["with_before"]] = 1.5 * mass, -0.5 * mass
+        first = np.empty((5 * n, torque.shape[1]))
         residual, speed = first[:n], first[n : 2 * n]
         np.matmul(a.T, torque - share @ push, out=residual)
         residual[:, at["w"]] -= self._rotor
-        residual[:, at["u"]] -= self._one
-        residual[:, at["guess"]] += system
+        residual[:, at["torque"]] -= self._one
+        residual += system @ self._guess
         np.matmul(free, push, out=speed)
         change = -self._gain[:, None] * speed
         change[:, at["w"]] -= self._slip @ a
         change[:, at["v"]] += self._slip
         sag, bow = -h * h / 12.0 * loose, h * h / 12.0 * self._eased.T
         np.matmul(sag, change, out=first[2 * n : 3 * n])
-        np.matmul(bow, change, out=first[3 * n :])
+        np.matmul(bow, change, out=first[3 * n : 4 * n])
+        first[4 * n :] = self._guess
         second = np.empty((3 * n, n))
         moved = second[:n]
         np.matmul(free @ spring, a, out=moved)
         changed = self._gain[:, None] * (a - moved)
         np.matmul(sag, changed, out=second[n : 2 * n])
         np.matmul(bow, changed, out=second[2 * n :])
-        dashed = loose * d
+        dashed, known = loose * d, n * len(KNOWN)
+        acceleration = np.zeros((n, 8 * n))
+        acceleration[:, at["x"]] = loose * k
+        acceleration[:, at["w"]], acceleration[:, at["v"]] = dashed @ a, -dashed
+        acceleration[:, at["push"]], acceleration[:, at["force"]] = loose, -loose
         return Matrices(
             pose=list(pose),
             stops=stops,
             contact=contact,
-            first=first,
+            first=np.ascontiguousarray(first[:, :known]),
+            given=np.ascontiguousarray(first[:, known:]),
             second=second,
             system=np.asfortranarray(system),
             diagonal=system.reshape(-1)[:: n + 1].tolist(),
-            acceleration=np.hstack([loose * k, dashed @ a, -dashed, loose, -loose]),
+            acceleration=acceleration,
         )

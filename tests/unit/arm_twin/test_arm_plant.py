@@ -242,7 +242,7 @@ def test_a_slow_press_feels_the_tissues_own_force_at_tip_wrist_and_joints(build:
     jacobian = engine.jacobian()
     engine.move(s.q, [0.0] * 6)
     statics = np.array(engine.torque([0.0] * 6)) - jacobian.T @ np.array([0.0, 0.0, force[-1]])
-    twist = np.array([axis.stiffness for axis in truth.axes]) * np.array(s.deflection)
+    twist = np.array([axis.stiffness for axis in truth.axes]) * np.array(s.x)
     assert np.allclose(twist, statics, atol=0.15)
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from bench.twin.plant.arm_engine import ArmEngine
-from bench.twin.plant.arm_step import ArmState, ArmStepper
+from bench.twin.plant.arm_state import ArmState
+from bench.twin.plant.arm_step import ArmStepper
 from bench.twin.plant.arm_truth import ArmTruth, AxisTruth
 
 Floats = NDArray[np.float64]
@@ -150,7 +151,7 @@ def test_energy_only_falls_with_friction(build: Build) -> None:
     stepper = ArmStepper(truth, 1e-3)
     state = started(stepper, POSE)
     engine = ArmEngine(truth.arm, truth.sensor_frame, truth.mounted(), truth.tip)
-    state.v = state.w = [0.3, -0.2, 0.4, 0.5, -0.6, 0.7]
+    state.w = state.v = [0.3, -0.2, 0.4, 0.5, -0.6, 0.7]
     before = energy(truth, engine, state)
     for _ in range(30):
         for _ in range(10):
