@@ -231,15 +231,15 @@ class Arm:
                 self._cool()
 
     def _record(self, state: ArmState) -> None:
-        self.history.add(state.values)
+        self.history.add(state)
 
     def _next(self, state: ArmState, schedule: list[tuple[int, list[float]]]) -> ArmState:
         """Step one tick."""
         if not schedule and self._braked and self._asleep(state):
             return state
         for part in range(self.substeps):
-            torque, lead = self._mean(schedule, part)
-            state = self.stepper.step(state, torque, lead, self._ripple(state) if self._ripples else None)
+            torque, lead = self._mean(schedule, part) if schedule else (self._torque, self._nil)
+            state = self.stepper.step(state, torque, lead, self._rippled(state, torque) if self._ripples else None)
         return state
 
     def _asleep(self, s: ArmState) -> bool:
@@ -249,8 +249,6 @@ class Arm:
 
     def _mean(self, schedule: list[tuple[int, list[float]]], part: int) -> tuple[list[float], list[float]]:
         """Mean torque of a substep, and what its unevenness adds to the way made in it."""
-        if not schedule:
-            return self._torque, self._nil
         length = self.tick_ns / self.substeps
         now, at = self._torque, 0.0
         mean, first = [0.0] * self.axes, [0.0] * self.axes  # and the integral of (1 - s) u
@@ -269,12 +267,12 @@ class Arm:
         ]  # fmt: skip
         return mean, lead
 
-    def _ripple(self, s: ArmState) -> list[float]:
-        """Torque by where the shafts stand in the middle of the step, with current or without."""
+    def _rippled(self, s: ArmState, torque: list[float]) -> list[float]:
+        """The torque with what is added by where the shafts stand in the middle of the step."""
         half = 0.5e-9 * self.tick_ns / self.substeps
         return [
-            size * math.sin(periods * (theta + half * w) + phase)
-            for (size, periods, phase), theta, w in zip(self._rippling, s.theta, s.w, strict=True)
+            u + size * math.sin(periods * (theta + half * w) + phase)
+            for u, (size, periods, phase), theta, w in zip(torque, self._rippling, s.theta, s.w, strict=True)
         ]
 
     def _work_ahead(self) -> None:

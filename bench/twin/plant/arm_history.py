@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.twin.plant.arm_state import places
+from bench.twin.plant.arm_state import ArmState
 
 Floats = NDArray[np.float64]
 
@@ -20,35 +20,40 @@ class ArmHistory:
     """
 
     def __init__(self, axes: int) -> None:
-        self._from = places(axes)
-        self._columns: dict[str, slice] = {}
-        width = 0
-        for name, place in self._from.items():
-            self._columns[name] = slice(width, width + place.stop - place.start)
-            width += place.stop - place.start
-        self._table = np.empty((4096, width))
+        self._axes = n = axes
+        self._columns = {
+            "axis_position": slice(0, n),
+            "joint_position": slice(n, 2 * n),
+            "motor_torque": slice(2 * n, 3 * n),
+            "wrench": slice(3 * n, 3 * n + 6),
+            "contact_force": slice(3 * n + 6, 3 * n + 7),
+        }
+        self._table = np.empty((4096, 3 * n + 7))
         self._stored = 0
-        self._fresh: list[Floats] = []
+        self._fresh: list[ArmState] = []
 
     def __len__(self) -> int:
         return self._stored + len(self._fresh)
 
-    def add(self, values: Floats) -> None:
-        """Append a tick: the array of its state, which must not change any more."""
-        self._fresh.append(values)
+    def add(self, state: ArmState) -> None:
+        """Append a tick."""
+        self._fresh.append(state)
         if len(self._fresh) > _KEPT:
             self._store()
 
     def _store(self) -> None:
         if not self._fresh:
             return
-        new, end = np.array(self._fresh), len(self)
+        n, fresh, end = self._axes, self._fresh, len(self)
         if end > len(self._table):
             grown = np.empty((max(end, 2 * len(self._table)), self._table.shape[1]))
             grown[: self._stored] = self._table[: self._stored]
             self._table = grown
-        for name, place in self._from.items():
-            self._table[self._stored : end, self._columns[name]] = new[:, place]
+        rows = self._table[self._stored : end]
+        rows[:, : 2 * n] = np.array([state.values for state in fresh])[:, : 2 * n]
+        rows[:, 2 * n : 3 * n] = [state.torque for state in fresh]
+        rows[:, 3 * n : 3 * n + 6] = [state.felt for state in fresh]
+        rows[:, -1] = [state.contact_force for state in fresh]
         self._fresh = []
         self._stored = end
 
@@ -59,4 +64,4 @@ class ArmHistory:
         return values[:, 0] if name == "contact_force" else values
 
 
-_KEPT = 1000  # states whose arrays are kept whole
+_KEPT = 500  # states kept whole before their figures are taken out

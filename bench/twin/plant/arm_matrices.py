@@ -27,10 +27,10 @@ MOST_PHASE_SQUARED = 4.0
 #: Hard stops are springs of the joint's own stiffness, damped like this share of critical on the rotor.
 STOP_DAMPING = 0.5
 
-#: What a state is made of, (n,) each, in this order: axes' and joints' positions, axis speeds behind the servos' filters;
-#: springs' deflections, axis and joint speeds; the last change of friction, the last mean acceleration of the axes and the
-#: one before; forces on the links (contact, stops); links' inertial forces and the accelerations they were computed with,
-#: now and a step ago; the joints' accelerations now.
+#: What a state is made of, (n,) each, in this order: axes' and joints' positions, axis speeds behind the servos'
+#: filters; springs' deflections, axis and joint speeds; the last change of friction, the last mean acceleration of the
+#: axes and the one before; forces on the links (contact, stops); links' inertial forces and the accelerations they were
+#: computed with, now and a step ago; the joints' accelerations now.
 STATE = (
     "theta", "q", "estimate", "x", "w", "v", "kick", "alpha", "earlier", "push", "force", "with_a", "force_before",
     "with_before", "accel",
@@ -41,10 +41,10 @@ KNOWN = STATE[3:14]
 GIVEN = ("torque", "lead", "jump")
 #: What the state after a step is linear in: most of the state before, mean link speeds, corrections of joints and axes,
 #: mean axis speeds, changes of the bristles, the torque's own way.
-BEFORE = STATE[:6]
+BEFORE = STATE[:8]
 MADE = ("vm", "sag", "bow", "wm", "db", "lead")
 #: … and what it gives: most of the state after, and how much further than by their mean speeds the axes got.
-AFTER = (*STATE[:8], "more")
+AFTER = (*STATE[:9], "more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Matrices:
 
     ``first`` (5n, 11n) maps ``KNOWN`` to the residual at the guess, to mean link speeds and corrections of joints and
     axes for motors at rest, and to the guess of the motors' mean speeds; ``given`` (5n, 3n) maps ``GIVEN`` to the same.
-    ``second`` (3n, n) adds what the motors' mean speeds do to speeds and corrections. ``acceleration`` (n, 8n) maps x to
-    force to what the links accelerate more than ``force`` was computed with.
+    ``second`` (3n, n) adds what the motors' mean speeds do to speeds and corrections. ``acceleration`` (n, 8n) maps
+    ``x`` … ``force`` to what the links accelerate more than ``force`` was computed with.
     """
 
     pose: list[float]
@@ -117,11 +117,11 @@ class Builder:
         self.advance = self._advance(truth)
 
     def _advance(self, truth: ArmTruth) -> Floats:
-        """What maps ``BEFORE`` and ``MADE`` to ``AFTER``, (9n, 12n); the same in every pose."""
+        """What maps ``BEFORE`` and ``MADE`` to ``AFTER``, (10n, 14n); the same in every pose."""
         n, h, one, a = self.n, self.h, self._one, self.coupling
         came = {name: slice(i * n, (i + 1) * n) for i, name in enumerate((*BEFORE, *MADE))}
         goes = {name: slice(i * n, (i + 1) * n) for i, name in enumerate(AFTER)}
-        made = np.zeros((9 * n, 12 * n))
+        made = np.zeros((len(AFTER) * n, (len(BEFORE) + len(MADE)) * n))
 
         def put(to: str, **shares: Floats) -> None:
             for name, share in shares.items():
@@ -142,6 +142,7 @@ class Builder:
         put("w", wm=2.0 * one, w=-one)
         put("v", vm=2.0 * one, v=-one)
         put("alpha", wm=2.0 / h * one, w=-2.0 / h * one)
+        put("earlier", alpha=one)
         return made
 
     def build(self, pose: list[float], mass: Floats, stops: tuple[bool, ...], contact: Contact | None) -> Matrices:

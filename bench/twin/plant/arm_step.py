@@ -20,7 +20,7 @@ from bench.errors import TwinError
 from bench.twin.plant.arm_contact import Surface
 from bench.twin.plant.arm_engine import ArmEngine
 from bench.twin.plant.arm_matrices import Builder, Contact, Matrices
-from bench.twin.plant.arm_state import ArmState
+from bench.twin.plant.arm_state import LOOK_STEPS, ArmState
 from bench.twin.plant.arm_truth import ArmTruth
 
 Floats = NDArray[np.float64]
@@ -33,8 +33,8 @@ STIFFER = 0.15
 #: A joint this near to a stop [rad] is looked at every step, others every few.
 NEAR_STOP = 0.15
 #: Newton's iteration ends when it moves the speeds [rad/s] by less. Its last correction is applied to the rest to first
-#: order: what is left is of the order of its square.
-TOLERANCE = 2e-4
+#: order: what is left is of the order of its square, 1e-4 of what the joints are rated for.
+TOLERANCE = 1e-3
 MOST_ITERATIONS = 40
 #: A lining damps what it holds: added to the bristle's damping while a brake is on [N.m.s/rad].
 BRAKE_DAMPING = 100.0
@@ -67,13 +67,14 @@ class ArmStepper:
         self._stop_d: list[float] = self.builder.stop_damping.tolist()
         self._free = (False,) * n
         self._nil = [0.0] * n
-        self._system = np.zeros((n, n), order="F")
-        self._diagonal = self._system.ravel(order="K")[:: n + 1]
-        self._known, self._before, self._after = slice(3 * n, 14 * n), slice(0, 6 * n), slice(0, 9 * n)
+        self._slopes = np.zeros((n, n), order="F")
+        self._diagonal = self._slopes.ravel(order="K")[:: n + 1]
+        self._known, self._before, self._after = slice(3 * n, 14 * n), slice(0, 8 * n), slice(0, 9 * n)
         self._q, self._v, self._push = slice(n, 2 * n), slice(5 * n, 6 * n), slice(9 * n, 10 * n)
         self._force, self._with_a = slice(10 * n, 11 * n), slice(11 * n, 12 * n)
         self._now, self._then = slice(10 * n, 12 * n), slice(12 * n, 14 * n)
         self._accel, self._moving = slice(14 * n, 15 * n), slice(3 * n, 11 * n)
+        self._advance = self.builder.advance
         self._constants: list[AxisConstants] = []
         self.brake(True)
 
@@ -120,7 +121,7 @@ class ArmStepper:
         state = ArmState(self.n, matrices, surface)
         state.theta = np.linalg.solve(truth.coupling, joints + twist - truth.offset).tolist()
         state.q, state.x, state.bristle = joints.tolist(), twist.tolist(), bristle.tolist()
-        self._look(state)
+        self._look(state, nil)
         state.now_is_before()
         return state
 
@@ -130,15 +131,18 @@ class ArmStepper:
         state = before.copy()
         state.matrices = self.builder.build(before.q, self.engine.mass_matrix(), self._free, None)
         state.age = 0
-        self._look(state)
+        self._look(state, before.values[self._accel])
         state.now_is_before()
         return state
 
-    def _look(self, s: ArmState) -> None:
-        """Fill in what follows from positions and speeds: forces, contact, matrices, acceleration, wrench."""
+    def _look(self, s: ArmState, accel: Floats) -> None:
+        """Fill in what follows from positions and speeds: forces, contact, matrices, acceleration, wrench.
+
+        ``accel`` (n,) is about what the joints accelerate.
+        """
         engine, x, m = self.engine, s.values, s.matrices
         engine.move(x[self._q], x[self._v])
-        accel = x[self._with_a] = x[self._accel]
+        x[self._with_a] = accel
         engine.torque(accel, x[self._force])
         damped: list[float] | None = None
         touch: list[float] | None = None
@@ -170,15 +174,17 @@ class ArmStepper:
             x[self._push] = push
             if s.age == 0:
                 s.near_stop = any(
-                    at < low + NEAR_STOP or at > high - NEAR_STOP for at, (low, high) in zip(q, self._stops, strict=True)
+                    at < low + NEAR_STOP or at > high - NEAR_STOP
+                    for at, (low, high) in zip(q, self._stops, strict=True)
                 )
             if self._differs(m, stops, contact) or (s.age == 0 and self._is_far(q, m.pose)):
                 s.matrices = m = self.builder.build(q, engine.mass_matrix(), stops, contact)
         more = m.acceleration.dot(x[self._moving])
         if damped is not None:
             more += m.acceleration[:, 6 * self.n : 7 * self.n].dot(damped)
-        accel = x[self._accel] = accel + more
-        engine.wrench(accel, touch, s.wrench_values)
+        more += accel
+        x[self._accel] = more
+        s.felt = engine.wrench(more, touch)
 
     @staticmethod
     def _is_far(q: list[float], pose: list[float]) -> bool:
@@ -194,9 +200,7 @@ class ArmStepper:
 
     # -- a step -------------------------------------------------------------------------------------------------------
 
-    def step(
-        self, s: ArmState, torque: list[float], lead: list[float], ripple: list[float] | None = None
-    ) -> ArmState:
+    def step(self, s: ArmState, torque: list[float], lead: list[float], turning: list[float] | None = None) -> ArmState:
         """Return the state one step on.
 
         Parameters
@@ -205,8 +209,8 @@ class ArmStepper:
             Of the motors, true, at the axes, in the mean over the step [N.m].
         lead : list (n,)
             How much further than by their mean the axes get in the step [rad]: a torque that comes early gets further.
-        ripple : list (n,), optional
-            More torque, which is not the motors' own and not told as theirs.
+        turning : list (n,), optional
+            What really turns the axes, if more than the motors' own torque.
 
         Raises
         ------
@@ -219,8 +223,8 @@ class ArmStepper:
             jump = [
                 (u - before) / (d + f) for u, before, d, f in zip(torque, s.torque, m.diagonal, s.drag, strict=True)
             ]
-        turning = torque if ripple is None else [u + more for u, more in zip(torque, ripple, strict=True)]
-        base = m.first.dot(x[self._known]) + m.given.dot(np.array(turning + lead + jump))
+        base = m.first.dot(x[self._known])
+        base += m.given.dot(np.array((torque if turning is None else turning) + lead + jump))
         linear, rest = base[:n], base[n : 4 * n]
         speeds: list[float] = base[4 * n :].tolist()
         ws, bristle, constants = s.w, s.bristle, self._constants
@@ -269,10 +273,8 @@ class ArmStepper:
                     drag.append(viscous)
                     changes.append(-b)
                     holds.append(0.0)
-            found = np.array(force + drag)
-            np.copyto(self._system, m.system)
-            self._diagonal += found[n:]
-            change_w = self._solve(self._system, residual + found[:n], overwrite_a=1, overwrite_b=1)[2]
+            self._diagonal[:] = drag
+            change_w = self._solve(m.system + self._slopes, residual + force, 1, 1)[2]
             steps: list[float] = change_w.tolist()
             speeds = [a - b for a, b in zip(speeds, steps, strict=True)]
             if max(steps) < TOLERANCE and min(steps) > -TOLERANCE:
@@ -295,17 +297,16 @@ class ArmStepper:
         changes = [db - hold * h * dw for db, hold, dw in zip(changes, holds, steps, strict=True)]
         made = np.array(speeds + changes + lead)
         rest += m.second.dot(made[:n])
+        gone = self._advance.dot(np.concatenate((x[self._before], rest, made)))
         after = ArmState(n, m, s.surface)
         y = after.values
-        np.dot(self.builder.advance, np.concatenate((x[self._before], rest, made)), out=y[self._after])
+        y[self._after] = gone[self._after]
+        y[self._then] = x[self._now]
         after.bristle = [
             b + db + hold * more
-            for b, db, hold, more in zip(bristle, changes, holds, y[8 * n : 9 * n].tolist(), strict=True)
+            for b, db, hold, more in zip(bristle, changes, holds, gone[9 * n :].tolist(), strict=True)
         ]
-        y[8 * n : 9 * n] = x[7 * n : 8 * n]  # earlier is what alpha was
-        y[self._then] = x[self._now]
-        y[self._accel] = x[self._accel]
-        after.drag, after.torque = drag, torque
-        after.tell(torque, s)
-        self._look(after)
+        after.drag, after.torque, after.near_stop = drag, torque, s.near_stop
+        after.age = (s.age or LOOK_STEPS) - 1
+        self._look(after, x[self._accel])
         return after
