@@ -35,16 +35,18 @@ STATE = (
     "theta", "q", "estimate", "x", "w", "v", "kick", "alpha", "earlier", "push", "force", "with_a", "force_before",
     "with_before", "accel",
 )  # fmt: skip
-#: What a step's right-hand side is linear in: most of a state, and what comes from outside: motor torque, what its
-#: unevenness adds to the way, and a correction of the guess.
-KNOWN = STATE[3:14]
+#: What comes from outside: motor torque, what its unevenness adds to the way, a correction of the guess.
 GIVEN = ("torque", "lead", "jump")
-#: What the state after a step is linear in: most of the state before, mean link speeds, corrections of joints and axes,
-#: mean axis speeds, changes of the bristles, the torque's own way.
-BEFORE = STATE[:8]
-MADE = ("vm", "sag", "bow", "wm", "db", "lead")
-#: … and what it gives: most of the state after, and how much further than by their mean speeds the axes got.
-AFTER = (*STATE[:9], "more")
+#: What a step is linear in.
+FROM = (*STATE, *GIVEN)
+#: What a step makes of it, motors at rest: the residual of the motors' equations at the guess, and the guess, of their
+#: mean speeds; the next state, forces and acceleration yet to be found; how much further than by their mean speeds the
+#: axes got, and their speeds once more.
+TO = ("residual", "guess", *STATE, "more", "w_again")
+#: What is added to all but residual and guess by the motors' mean speeds and by the changes of the bristles.
+ADDED = ("wm", "db")
+#: Between the two: mean link speeds, corrections of joints and of axes.
+MADE = ("vm", "sag", "bow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +61,17 @@ class Contact:
 class Matrices:
     """A step's constants about one pose.
 
-    ``first`` (5n, 11n) maps ``KNOWN`` to the residual at the guess, to mean link speeds and corrections of joints and
-    axes for motors at rest, and to the guess of the motors' mean speeds; ``given`` (5n, 3n) maps ``GIVEN`` to the same.
-    ``second`` (3n, n) adds what the motors' mean speeds do to speeds and corrections. ``acceleration`` (n, 8n) maps
+    ``flow`` (19n, 15n) and ``given`` (19n, 3n) map ``FROM`` to ``TO``; ``added`` (17n, 2n) maps ``ADDED`` to ``TO`` but
+    for residual and guess, where ``system`` (n, n) and friction say what they are. ``acceleration`` (n, 8n) maps
     ``x`` … ``force`` to what the links accelerate more than ``force`` was computed with.
     """
 
     pose: list[float]
     stops: tuple[bool, ...]
     contact: Contact | None
-    first: Floats
+    flow: Floats
     given: Floats
-    second: Floats
+    added: Floats
     system: Floats
     diagonal: list[float]
     acceleration: Floats
@@ -98,7 +99,7 @@ class Builder:
         # what does not depend on the pose
         skew = h / 6.0 * fine
         self._one, self._stiff, self._damping, self._fine = one, k, d, fine
-        self._at = {name: slice(i * n, (i + 1) * n) for i, name in enumerate((*KNOWN, *GIVEN))}
+        self._at = at = _slices(FROM, n)
         self._rotor = np.diag(2.0 / h * inertia)
         self._bend = (h * h / 24.0 * k * fine)[:, None]
         self._gain = fine * (k * h + 2.0 * d)
@@ -106,22 +107,21 @@ class Builder:
         self._by_rate = np.diag(k * skew)
         self._slip = np.diag(2.0 * fine * d)
         self._stopped = 0.5 * h * self.stop_stiffness + self.stop_damping
-        at, width = self._at, n * (len(KNOWN) + len(GIVEN))
-        self._torque = np.zeros((n, width))
+        self._torque = np.zeros((n, n * len(FROM)))
         self._torque[:, at["x"]] = np.diag(k)
         self._torque[:, at["kick"]] = self._bend * self._eased
         self._torque[:, at["lead"]] = 0.5 * k[:, None] * a
-        self._guess = np.zeros((n, width))
+        self._guess = np.zeros((n, n * len(FROM)))
         for name, share in (("w", 1.0), ("alpha", h), ("earlier", -0.5 * h), ("jump", 1.0)):
             self._guess[:, at[name]] = share * one
-        self.advance = self._advance(truth)
+        self._flow, self._added, self._through = self._advance(truth)
 
-    def _advance(self, truth: ArmTruth) -> Floats:
-        """What maps ``BEFORE`` and ``MADE`` to ``AFTER``, (10n, 14n); the same in every pose."""
+    def _advance(self, truth: ArmTruth) -> tuple[Floats, Floats, Floats]:
+        """What maps ``FROM``, ``ADDED`` and ``MADE`` to ``TO`` in every pose; residual left out."""
         n, h, one, a = self.n, self.h, self._one, self.coupling
-        came = {name: slice(i * n, (i + 1) * n) for i, name in enumerate((*BEFORE, *MADE))}
-        goes = {name: slice(i * n, (i + 1) * n) for i, name in enumerate(AFTER)}
-        made = np.zeros((len(AFTER) * n, (len(BEFORE) + len(MADE)) * n))
+        names = (*FROM, *ADDED, *MADE)
+        came, goes = _slices(names, n), _slices(TO, n)
+        made = np.zeros((n * len(TO), n * len(names)))
 
         def put(to: str, **shares: Floats) -> None:
             for name, share in shares.items():
@@ -130,6 +130,7 @@ class Builder:
         viscous = np.diag([axis.viscous for axis in truth.axes])
         hermite = np.diag(h * h / 12.0 / self.inertia)
         filtered = np.diag([1.0 - exp(-h * 2.0 * pi * axis.velocity_bandwidth_hz) for axis in truth.axes])
+        made[goes["guess"], : self._guess.shape[1]] = self._guess
         put("kick", db=one, wm=2.0 * viscous, w=-2.0 * viscous)
         put("more", lead=one, bow=one)
         made[goes["more"]] += hermite @ made[goes["kick"]]
@@ -140,10 +141,16 @@ class Builder:
         made[goes["x"]] += a @ made[goes["theta"]] - made[goes["q"]]
         put("estimate", estimate=one - filtered, wm=filtered)
         put("w", wm=2.0 * one, w=-one)
+        put("w_again", wm=2.0 * one, w=-one)
         put("v", vm=2.0 * one, v=-one)
         put("alpha", wm=2.0 / h * one, w=-2.0 / h * one)
-        put("earlier", alpha=one)
-        return made
+        for to, name in (
+            ("earlier", "alpha"), ("with_a", "accel"), ("force_before", "force"), ("with_before", "with_a"),
+            ("accel", "accel"),
+        ):  # fmt: skip
+            put(to, **{name: one})
+        first, second = n * len(FROM), n * (len(FROM) + len(ADDED))
+        return made[:, :first].copy(), made[2 * n :, first:second].copy(), made[2 * n :, second:].copy()
 
     def build(self, pose: list[float], mass: Floats, stops: tuple[bool, ...], contact: Contact | None) -> Matrices:
         """Make the matrices about ``pose``, where the links' mass matrix is ``mass``."""
@@ -173,39 +180,46 @@ class Builder:
         # links' inertial forces but for M a, extrapolated to the middle of the step
         push[:, at["force"]], push[:, at["force_before"]] = -1.5 * self._one, 0.5 * self._one
         push[:, at["with_a"]], push[:, at["with_before"]] = 1.5 * mass, -0.5 * mass
-        first = np.empty((5 * n, torque.shape[1]))
-        residual, speed = first[:n], first[n : 2 * n]
+        flow, added = self._flow.copy(), self._added.copy()
+        residual = flow[:n]
         np.matmul(a.T, torque - share @ push, out=residual)
         residual[:, at["w"]] -= self._rotor
         residual[:, at["torque"]] -= self._one
         residual += system @ self._guess
+        through = np.empty((3 * n, torque.shape[1]))  # mean link speeds, corrections of joints and axes
+        speed = through[:n]
         np.matmul(free, push, out=speed)
         change = -self._gain[:, None] * speed
         change[:, at["w"]] -= self._slip @ a
         change[:, at["v"]] += self._slip
         sag, bow = -h * h / 12.0 * loose, h * h / 12.0 * self._eased.T
-        np.matmul(sag, change, out=first[2 * n : 3 * n])
-        np.matmul(bow, change, out=first[3 * n : 4 * n])
-        first[4 * n :] = self._guess
-        second = np.empty((3 * n, n))
-        moved = second[:n]
+        np.matmul(sag, change, out=through[n : 2 * n])
+        np.matmul(bow, change, out=through[2 * n :])
+        flow[2 * n :] += self._through @ through
+        by_motors = np.empty((3 * n, n))
+        moved = by_motors[:n]
         np.matmul(free @ spring, a, out=moved)
         changed = self._gain[:, None] * (a - moved)
-        np.matmul(sag, changed, out=second[n : 2 * n])
-        np.matmul(bow, changed, out=second[2 * n :])
-        dashed, known = loose * d, n * len(KNOWN)
+        np.matmul(sag, changed, out=by_motors[n : 2 * n])
+        np.matmul(bow, changed, out=by_motors[2 * n :])
+        added[:, :n] += self._through @ by_motors
+        dashed, known = loose * d, n * len(STATE)
         acceleration = np.zeros((n, 8 * n))
-        acceleration[:, at["x"]] = loose * k
-        acceleration[:, at["w"]], acceleration[:, at["v"]] = dashed @ a, -dashed
-        acceleration[:, at["push"]], acceleration[:, at["force"]] = loose, -loose
+        for at_block, block in ((0, loose * k), (1, dashed @ a), (2, -dashed), (6, loose), (7, -loose)):
+            acceleration[:, at_block * n : (at_block + 1) * n] = block
         return Matrices(
             pose=list(pose),
             stops=stops,
             contact=contact,
-            first=np.ascontiguousarray(first[:, :known]),
-            given=np.ascontiguousarray(first[:, known:]),
-            second=second,
+            flow=np.ascontiguousarray(flow[:, :known]),
+            given=np.ascontiguousarray(flow[:, known:]),
+            added=added,
             system=np.asfortranarray(system),
             diagonal=system.reshape(-1)[:: n + 1].tolist(),
             acceleration=acceleration,
         )
+
+
+def _slices(names: Sequence[str], n: int) -> dict[str, slice]:
+    """Where blocks of ``n`` stand that follow each other."""
+    return {name: slice(i * n, (i + 1) * n) for i, name in enumerate(names)}

@@ -44,9 +44,9 @@ class ArmState:
     ----------
     values : ndarray (15 n,)
         The parts named in :data:`bench.twin.plant.arm_matrices.STATE`.
-    bristle, drag, torque : list (n,)
-        Torque of the bristles [N.m], the last slopes of friction over speed, the motors' mean torque since the step
-        before.
+    bristle, speeds, drag, torque : list (n,)
+        Torque of the bristles [N.m]; the axes' speeds, as in ``values``; the last slopes of friction over speed; the
+        motors' mean torque since the step before.
     felt : ndarray (6,)
         Wrench of the tool on the sensor [N, N.m], sensor frame.
     contact_force : float
@@ -58,29 +58,51 @@ class ArmState:
     """
 
     __slots__ = (
-        "age", "bristle", "contact_force", "drag", "felt", "matrices", "n", "near_stop", "surface", "torque", "values",
+        "age", "bristle", "contact_force", "drag", "felt", "matrices", "n", "near_stop", "speeds", "surface", "torque",
+        "values",
     )  # fmt: skip
     felt: Floats
 
     theta, q, estimate = Block("theta"), Block("q"), Block("estimate")
-    x, w, v = Block("x"), Block("w"), Block("v")
+    x, v = Block("x"), Block("v")
     alpha, force, accel = Block("alpha"), Block("force"), Block("accel")
 
-    def __init__(self, n: int, matrices: Matrices, surface: Surface | None) -> None:
-        self.n = n
-        self.values = np.zeros(_PARTS * n)
-        self.bristle = self.drag = self.torque = [0.0] * n
+    def __init__(
+        self,
+        n: int,
+        values: Floats,
+        bristle: list[float],
+        speeds: list[float],
+        drag: list[float],
+        torque: list[float],
+        matrices: Matrices,
+        surface: Surface | None,
+        age: int,
+        near_stop: bool,
+    ) -> None:
+        self.n, self.values = n, values
+        self.bristle, self.speeds, self.drag, self.torque = bristle, speeds, drag, torque
         self.matrices, self.surface = matrices, surface
-        self.age, self.near_stop, self.contact_force = 0, True, 0.0
+        self.age, self.near_stop, self.contact_force = age, near_stop, 0.0
 
     def copy(self) -> ArmState:
         """An independent one."""
-        other = ArmState(self.n, self.matrices, self.surface)
-        other.values = self.values.copy()
-        other.bristle, other.drag, other.torque = self.bristle, self.drag, self.torque
-        other.age, other.near_stop = self.age, self.near_stop
+        other = ArmState(
+            self.n, self.values.copy(), self.bristle, self.speeds, self.drag, self.torque, self.matrices, self.surface,
+            self.age, self.near_stop,
+        )  # fmt: skip
         other.felt, other.contact_force = self.felt, self.contact_force
         return other
+
+    @property
+    def w(self) -> list[float]:
+        """The axes' speeds [rad/s]."""
+        return self.speeds
+
+    @w.setter
+    def w(self, speeds: list[float]) -> None:
+        self.speeds = [float(speed) for speed in speeds]
+        self.values[4 * self.n : 5 * self.n] = self.speeds
 
     def now_is_before(self) -> None:
         """Let what is extrapolated from the step before have no slope: there was none."""
@@ -94,6 +116,5 @@ class ArmState:
         return found
 
 
-_PARTS = len(STATE)
 LOOK_STEPS = 8
 """Steps between two closer looks at the positions."""

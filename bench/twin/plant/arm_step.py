@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bench.errors import TwinError
 from bench.twin.plant.arm_contact import Surface
 from bench.twin.plant.arm_engine import ArmEngine
-from bench.twin.plant.arm_matrices import Builder, Contact, Matrices
+from bench.twin.plant.arm_matrices import STATE, Builder, Contact, Matrices
 from bench.twin.plant.arm_state import LOOK_STEPS, ArmState
 from bench.twin.plant.arm_truth import ArmTruth
 
@@ -69,12 +69,9 @@ class ArmStepper:
         self._nil = [0.0] * n
         self._slopes = np.zeros((n, n), order="F")
         self._diagonal = self._slopes.ravel(order="K")[:: n + 1]
-        self._known, self._before, self._after = slice(3 * n, 14 * n), slice(0, 8 * n), slice(0, 9 * n)
         self._q, self._v, self._push = slice(n, 2 * n), slice(5 * n, 6 * n), slice(9 * n, 10 * n)
         self._force, self._with_a = slice(10 * n, 11 * n), slice(11 * n, 12 * n)
-        self._now, self._then = slice(10 * n, 12 * n), slice(12 * n, 14 * n)
         self._accel, self._moving = slice(14 * n, 15 * n), slice(3 * n, 11 * n)
-        self._advance = self.builder.advance
         self._constants: list[AxisConstants] = []
         self.brake(True)
 
@@ -118,10 +115,11 @@ class ArmStepper:
         twist = weight / self.builder.stiffness
         bristle = -(truth.coupling.T @ weight) - [axis.offset for axis in truth.axes]
         matrices = self.builder.build(joints.tolist(), self.engine.mass_matrix(), self._free, None)
-        state = ArmState(self.n, matrices, surface)
-        state.theta = np.linalg.solve(truth.coupling, joints + twist - truth.offset).tolist()
-        state.q, state.x, state.bristle = joints.tolist(), twist.tolist(), bristle.tolist()
-        self._look(state, nil)
+        rest, values = self._nil, np.zeros(self.n * len(STATE))
+        state = ArmState(self.n, values, bristle.tolist(), rest, rest, rest, matrices, surface, 0, True)
+        state.theta = np.linalg.solve(truth.coupling, joints + twist - truth.offset)
+        state.q, state.x = joints, twist
+        self._look(state)
         state.now_is_before()
         return state
 
@@ -131,18 +129,19 @@ class ArmStepper:
         state = before.copy()
         state.matrices = self.builder.build(before.q, self.engine.mass_matrix(), self._free, None)
         state.age = 0
-        self._look(state, before.values[self._accel])
+        state.values[self._with_a] = state.values[self._accel]
+        self._look(state)
         state.now_is_before()
         return state
 
-    def _look(self, s: ArmState, accel: Floats) -> None:
+    def _look(self, s: ArmState) -> None:
         """Fill in what follows from positions and speeds: forces, contact, matrices, acceleration, wrench.
 
-        ``accel`` (n,) is about what the joints accelerate.
+        The accelerations that are there are those of a step ago, and so about right.
         """
         engine, x, m = self.engine, s.values, s.matrices
         engine.move(x[self._q], x[self._v])
-        x[self._with_a] = accel
+        accel = x[self._accel]
         engine.torque(accel, x[self._force])
         damped: list[float] | None = None
         touch: list[float] | None = None
@@ -182,9 +181,8 @@ class ArmStepper:
         more = m.acceleration.dot(x[self._moving])
         if damped is not None:
             more += m.acceleration[:, 6 * self.n : 7 * self.n].dot(damped)
-        more += accel
-        x[self._accel] = more
-        s.felt = engine.wrench(more, touch)
+        accel += more
+        s.felt = engine.wrench(accel, touch)
 
     @staticmethod
     def _is_far(q: list[float], pose: list[float]) -> bool:
@@ -223,11 +221,11 @@ class ArmStepper:
             jump = [
                 (u - before) / (d + f) for u, before, d, f in zip(torque, s.torque, m.diagonal, s.drag, strict=True)
             ]
-        base = m.first.dot(x[self._known])
-        base += m.given.dot(np.array((torque if turning is None else turning) + lead + jump))
-        linear, rest = base[:n], base[n : 4 * n]
-        speeds: list[float] = base[4 * n :].tolist()
-        ws, bristle, constants = s.w, s.bristle, self._constants
+        flow = m.flow.dot(x)
+        flow += m.given.dot(np.array((torque if turning is None else turning) + lead + jump))
+        linear, guess = flow[:n], flow[n : 2 * n]
+        speeds: list[float] = guess.tolist()
+        ws, bristle, constants = s.speeds, s.bristle, self._constants
         residual, moved = linear, None
         iteration = 0
         while True:
@@ -295,18 +293,13 @@ class ArmStepper:
             residual = linear + m.system.dot(moved)
         # The last correction goes to the bristles to first order, instead of another evaluation.
         changes = [db - hold * h * dw for db, hold, dw in zip(changes, holds, steps, strict=True)]
-        made = np.array(speeds + changes + lead)
-        rest += m.second.dot(made[:n])
-        gone = self._advance.dot(np.concatenate((x[self._before], rest, made)))
-        after = ArmState(n, m, s.surface)
-        y = after.values
-        y[self._after] = gone[self._after]
-        y[self._then] = x[self._now]
-        after.bristle = [
-            b + db + hold * more
-            for b, db, hold, more in zip(bristle, changes, holds, gone[9 * n :].tolist(), strict=True)
-        ]
-        after.drag, after.torque, after.near_stop = drag, torque, s.near_stop
-        after.age = (s.age or LOOK_STEPS) - 1
-        self._look(after, x[self._accel])
+        gone = m.added.dot(np.array(speeds + changes))
+        gone += flow[2 * n :]
+        size = x.size
+        rest: list[float] = gone[size:].tolist()
+        bristle = [b + db + hold * more for b, db, hold, more in zip(bristle, changes, holds, rest[:n], strict=True)]
+        after = ArmState(
+            n, gone[:size], bristle, rest[n:], drag, torque, m, s.surface, (s.age or LOOK_STEPS) - 1, s.near_stop
+        )
+        self._look(after)
         return after
