@@ -6,15 +6,20 @@ port named in its request; that socket is its standard input and output, so it e
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 MODULES = ("bench.twin.child", "bench.twin.serial_tcp", "bench.twin.serial_pty", "grpc._server", "numpy.random")
+
+_ARM = re.compile(r'^kind *= *"arm"', re.MULTILINE)
 
 
 def main() -> int:
@@ -27,9 +32,18 @@ def main() -> int:
         line = _read_line()
         if not line:
             return 0
+        _prepare(json.loads(line))
         zygote = os.getpid()
         if os.fork() == 0:
             _become_twin(json.loads(line), zygote)
+
+
+def _prepare(request: dict[str, Any]) -> None:
+    """Import what only twins of some rigs need, before the first of them is forked; a child says what is missing."""
+    profiles = [Path(request["cwd"], argument) for argument in request["argv"] if argument.endswith(".toml")]
+    with contextlib.suppress(OSError, ImportError):
+        if any(_ARM.search(profile.read_text("utf-8")) for profile in profiles):
+            importlib.import_module("mujoco")
 
 
 def _read_line() -> bytes:

@@ -62,8 +62,9 @@ class Matrices:
     """A step's constants about one pose.
 
     ``flow`` (19n, 15n) and ``given`` (19n, 3n) map ``FROM`` to ``TO``; ``added`` (17n, 2n) maps ``ADDED`` to ``TO`` but
-    for residual and guess, where ``system`` (n, n) and friction say what they are. ``acceleration`` (n, 8n) maps
-    ``x`` … ``force`` to what the links accelerate more than ``force`` was computed with.
+    for residual and guess. Of the motors' own equations, friction left out, ``diagonal`` (n,) is what an axis feels of
+    its own mean speed, ``between`` (n, n) what it feels of the others', ``coupled`` how much of that at most.
+    ``acceleration`` (n, 8n) maps ``x`` … ``force`` to what the links accelerate more than ``force`` was computed with.
     """
 
     pose: list[float]
@@ -72,8 +73,9 @@ class Matrices:
     flow: Floats
     given: Floats
     added: Floats
-    system: Floats
     diagonal: list[float]
+    between: Floats
+    coupled: float
     acceleration: Floats
 
 
@@ -203,6 +205,8 @@ class Builder:
         np.matmul(sag, changed, out=by_motors[n : 2 * n])
         np.matmul(bow, changed, out=by_motors[2 * n :])
         added[:, :n] += self._through @ by_motors
+        own = np.diag(system).copy()
+        between = system - np.diag(own)
         dashed, known = loose * d, n * len(STATE)
         acceleration = np.zeros((n, 8 * n))
         for at_block, block in ((0, loose * k), (1, dashed @ a), (2, -dashed), (6, loose), (7, -loose)):
@@ -214,8 +218,9 @@ class Builder:
             flow=np.ascontiguousarray(flow[:, :known]),
             given=np.ascontiguousarray(flow[:, known:]),
             added=added,
-            system=np.asfortranarray(system),
-            diagonal=system.reshape(-1)[:: n + 1].tolist(),
+            diagonal=own.tolist(),
+            between=between,
+            coupled=float(np.abs(between).sum(axis=1).max()),
             acceleration=acceleration,
         )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,12 @@ FAR = 0.06
 STIFFER = 0.15
 #: A joint this near to a stop [rad] is looked at every step, others every few.
 NEAR_STOP = 0.15
-#: Newton's iteration ends when it moves the speeds [rad/s] by less. Its last correction is applied to the rest to first
+#: Newton's iteration ends when it moves a speed [rad/s] by less. Its last correction is applied to the rest to first
 #: order: what is left is of the order of its square, 1e-4 of what the joints are rated for.
 TOLERANCE = 1e-3
+#: Axes are solved one by one; what they make each other feel within a step is left out when it is less than this [N.m].
+COUPLING = 1e-3
+MOST_ROUNDS = 4
 MOST_ITERATIONS = 40
 #: A lining damps what it holds: added to the bristle's damping while a brake is on [N.m.s/rad].
 BRAKE_DAMPING = 100.0
@@ -53,11 +55,8 @@ class ArmStepper:
     """
 
     def __init__(self, truth: ArmTruth, step_s: float) -> None:
-        from scipy.linalg.lapack import dgesv
-
         self.truth, self.h, self.n = truth, step_s, len(truth.axes)
         n = self.n
-        self._solve: Any = dgesv
         centre = np.array(truth.tip, dtype=np.float64)
         centre[2] -= truth.tip_radius
         self.engine = ArmEngine(truth.arm, truth.sensor_frame, truth.mounted(), centre)
@@ -67,8 +66,6 @@ class ArmStepper:
         self._stop_d: list[float] = self.builder.stop_damping.tolist()
         self._free = (False,) * n
         self._nil = [0.0] * n
-        self._slopes = np.zeros((n, n), order="F")
-        self._diagonal = self._slopes.ravel(order="K")[:: n + 1]
         self._q, self._v, self._push = slice(n, 2 * n), slice(5 * n, 6 * n), slice(9 * n, 10 * n)
         self._force, self._with_a = slice(10 * n, 11 * n), slice(11 * n, 12 * n)
         self._accel, self._moving = slice(14 * n, 15 * n), slice(3 * n, 11 * n)
@@ -215,7 +212,7 @@ class ArmStepper:
         TwinError
             The implicit equations did not converge: parameters beyond reason.
         """
-        h, n, m, x = self.h, self.n, s.matrices, s.values
+        n, m, x = self.n, s.matrices, s.values
         jump = self._nil
         if torque is not s.torque and torque != s.torque:
             jump = [
@@ -223,83 +220,111 @@ class ArmStepper:
             ]
         flow = m.flow.dot(x)
         flow += m.given.dot(np.array((torque if turning is None else turning) + lead + jump))
-        linear, guess = flow[:n], flow[n : 2 * n]
-        speeds: list[float] = guess.tolist()
-        ws, bristle, constants = s.speeds, s.bristle, self._constants
-        residual, moved = linear, None
-        iteration = 0
-        while True:
-            force: list[float] = []
-            drag: list[float] = []
-            changes: list[float] = []
-            holds: list[float] = []
-            for wm, w0, b, (g, excess, vs, sigma_h, sigma, s1_h, s1, viscous, offset, h6) in zip(
-                speeds, ws, bristle, constants, strict=True
-            ):
-                aw = wm if wm > 0.0 else -wm
-                ratio = aw * vs
-                if ratio < 6.0:
-                    stribeck = excess * exp(-ratio * ratio)
-                    g += stribeck
-                else:
-                    stribeck = 0.0
-                if g > 0.0:
-                    n_h = sigma_h * aw / g
-                    level = g if wm >= 0.0 else -g
-                    to = b - level
-                    give = -to / level
-                    if n_h < 1e-3:
-                        share = 1.0 - n_h * (0.5 - n_h * 0.16666666666666666)
-                        decay = 1.0 - n_h * share
-                        turn = 0.5 - n_h * 0.3333333333333333
-                    else:
-                        decay = exp(-n_h)
-                        share = (1.0 - decay) / n_h
-                        turn = (share - decay) / n_h
-                    change = to * (decay - 1.0)
-                    hold = give * sigma
-                    skew = hold * share * h6
-                    force.append(level + to * share + s1_h * change + skew * (w0 - wm) + viscous * wm + offset)
-                    slope = viscous + hold * turn * h - skew + give * s1 * decay
-                    if stribeck:
-                        slope -= (1.0 - share) * 2.0 * stribeck * ratio * vs
-                    drag.append(slope)
-                    changes.append(change)
-                    holds.append(hold * decay)
-                else:
-                    force.append(viscous * wm + offset)
-                    drag.append(viscous)
-                    changes.append(-b)
-                    holds.append(0.0)
-            self._diagonal[:] = drag
-            change_w = self._solve(m.system + self._slopes, residual + force, 1, 1)[2]
-            steps: list[float] = change_w.tolist()
-            speeds = [a - b for a, b in zip(speeds, steps, strict=True)]
-            if max(steps) < TOLERANCE and min(steps) > -TOLERANCE:
-                break
-            moved = -change_w if moved is None else moved - change_w
-            iteration += 1
-            if iteration > 8:  # about a kink: do not jump across it for ever
-                moved += 0.5 * change_w
-                speeds = [a + 0.5 * b for a, b in zip(speeds, steps, strict=True)]
-                if iteration > MOST_ITERATIONS:
-                    if max(steps) < 1e3 * TOLERANCE and min(steps) > -1e3 * TOLERANCE:
-                        break
-                    raise TwinError(
-                        f"the arm's equations of motion do not converge at q = {[round(at, 3) for at in s.q]} rad",
-                        where="twin plant",
-                        remedy="look for parameters beyond reason in the twin profile",
-                    )
-            residual = linear + m.system.dot(moved)
-        # The last correction goes to the bristles to first order, instead of another evaluation.
-        changes = [db - hold * h * dw for db, hold, dw in zip(changes, holds, steps, strict=True)]
+        head: list[float] = flow[: 2 * n].tolist()
+        linear, guess = head[:n], head[n:]
+        speeds, drag, changes, holds, largest = self._rub(s, linear, guess, guess)
+        rounds = 0
+        while largest * m.coupled > COUPLING:  # now and then: what one axis makes another feel within the step
+            rounds += 1
+            if rounds > MOST_ROUNDS:
+                if largest < TOLERANCE:  # about a kink: it goes to and fro
+                    break
+                if rounds > MOST_ITERATIONS:
+                    raise self._diverged(s)
+            linear = (flow[:n] + m.between.dot(np.array(speeds) - guess)).tolist()
+            speeds, drag, changes, holds, largest = self._rub(s, linear, guess, speeds)
         gone = m.added.dot(np.array(speeds + changes))
         gone += flow[2 * n :]
         size = x.size
         rest: list[float] = gone[size:].tolist()
-        bristle = [b + db + hold * more for b, db, hold, more in zip(bristle, changes, holds, rest[:n], strict=True)]
+        bristle = [b + db + hold * more for b, db, hold, more in zip(s.bristle, changes, holds, rest[:n], strict=True)]
         after = ArmState(
             n, gone[:size], bristle, rest[n:], drag, torque, m, s.surface, (s.age or LOOK_STEPS) - 1, s.near_stop
         )
         self._look(after)
         return after
+
+    def _rub(
+        self, s: ArmState, linear: list[float], guess: list[float], start: list[float]
+    ) -> tuple[list[float], list[float], list[float], list[float], float]:
+        """Solve every axis by itself for its mean speed, its friction included; see :mod:`bench.twin.plant.joint_step`.
+
+        The equation is ``linear + diagonal (wm - guess) + F(wm) = 0``, solved by Newton from ``start`` on. The last
+        correction goes to bristle and torque to first order, instead of another evaluation.
+
+        Returns
+        -------
+        tuple
+            Mean speeds, slopes of friction, changes of the bristles, how much of a bristle's torque a way still makes,
+            and the largest way [rad/s] from ``start``.
+        """
+        h = self.h
+        largest = 0.0
+        speeds: list[float] = []
+        drag: list[float] = []
+        changes: list[float] = []
+        holds: list[float] = []
+        for r, d, w1, wm, w0, b, (g0, excess, vs, sigma_h, sigma, s1_h, s1, viscous, offset, h6) in zip(
+            linear, s.matrices.diagonal, guess, start, s.speeds, s.bristle, self._constants, strict=True
+        ):
+            begun, iteration = wm, 0
+            while True:
+                aw = wm if wm > 0.0 else -wm
+                ratio = aw * vs
+                if ratio < 6.0:
+                    stribeck = excess * exp(-ratio * ratio)
+                    g = g0 + stribeck
+                else:
+                    stribeck, g = 0.0, g0
+                if g > 0.0:
+                    x = sigma_h * aw / g
+                    level = g if wm >= 0.0 else -g
+                    to = b - level
+                    give = -to / level
+                    if x < 1e-3:
+                        share = 1.0 - x * (0.5 - x * 0.16666666666666666)
+                        decay = 1.0 - x * share
+                        turn = 0.5 - x * 0.3333333333333333
+                    else:
+                        decay = exp(-x)
+                        share = (1.0 - decay) / x
+                        turn = (share - decay) / x
+                    change = to * (decay - 1.0)
+                    hold = give * sigma
+                    skew = hold * share * h6
+                    force = level + to * share + s1_h * change + skew * (w0 - wm) + viscous * wm + offset
+                    slope = viscous + hold * turn * h - skew + give * s1 * decay
+                    if stribeck:
+                        slope -= (1.0 - share) * 2.0 * stribeck * ratio * vs
+                    hold *= decay
+                else:
+                    force, slope, change, hold = viscous * wm + offset, viscous, -b, 0.0
+                step = (r + d * (wm - w1) + force) / (d + slope)
+                wm -= step
+                if -TOLERANCE < step < TOLERANCE:
+                    break
+                iteration += 1
+                if iteration > 8:  # about a kink: do not jump across it for ever
+                    wm += 0.5 * step
+                    if iteration > MOST_ITERATIONS:
+                        if -1e3 * TOLERANCE < step < 1e3 * TOLERANCE:
+                            break
+                        raise self._diverged(s)
+            way = wm - begun
+            if way > largest:
+                largest = way
+            elif -way > largest:
+                largest = -way
+            speeds.append(wm)
+            drag.append(slope)
+            changes.append(change - hold * h * step)
+            holds.append(hold)
+        return speeds, drag, changes, holds, largest
+
+    @staticmethod
+    def _diverged(s: ArmState) -> TwinError:
+        return TwinError(
+            f"the arm's equations of motion do not converge at q = {[round(at, 3) for at in s.q]} rad",
+            where="twin plant",
+            remedy="look for parameters beyond reason in the twin profile",
+        )

@@ -179,7 +179,7 @@ def test_motors_that_carry_the_weight_hold_the_arm_without_friction(build: Build
     state = started(stepper, POSE)
     for _ in range(100):
         state = stepper.step(state, weight(truth).tolist(), NIL)
-    assert np.abs(np.array(state.q) - POSE).max() < 1e-9
+    assert np.abs(np.array(state.q) - POSE).max() < 1e-6
 
 
 AXIS = AxisTruth(coulomb=2.0, stribeck_excess=0.8, stribeck_velocity=0.05, viscous=1.5, bristle_stiffness=2e4,
