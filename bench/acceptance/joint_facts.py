@@ -56,6 +56,32 @@ class Certificate:
         return math.hypot(self.relative * max(abs(magnitude), least), self.absolute)
 
 
+def archived(run: Run, name: str, model: type[ProfileT], what: str, *, of: str) -> ProfileT:
+    """Return the profile an archive holds under ``name``; ``what`` and ``of`` say in words what is looked for.
+
+    Raises
+    ------
+    ArchiveError
+        It is not there, or it is not of that model.
+    """
+    text = run.texts.get(name)
+    if text is None:
+        raise ArchiveError(
+            f"the archive holds no {what} ({name})",
+            where=str(run.path),
+            remedy="Judge a run that the bench recorded, with its profiles in it",
+        )
+    profile, problems = parse_profile(text, Path(f"{run.path}:{name}"))
+    if not isinstance(profile, model):
+        found = "; ".join(str(problem) for problem in problems) or f"it is a {type(profile).__name__}"
+        raise ArchiveError(
+            f"the archived {what} cannot be read as one of {of} ({found})",
+            where=str(run.path),
+            remedy="Judge with the version of the bench that the archive names, and by criteria for its rig",
+        )
+    return profile
+
+
 class JointFacts:
     """Profiles and certificates of an archived run of a joint. What is not there or not readable is said when asked."""
 
@@ -64,22 +90,7 @@ class JointFacts:
         self.where = str(run.path)
 
     def _text(self, name: str, model: type[ProfileT], what: str) -> ProfileT:
-        text = self.run.texts.get(name)
-        if text is None:
-            raise ArchiveError(
-                f"the archive holds no {what} ({name})",
-                where=self.where,
-                remedy="Judge a run that the bench recorded, with its profiles in it",
-            )
-        profile, problems = parse_profile(text, Path(f"{self.where}:{name}"))
-        if not isinstance(profile, model):
-            found = "; ".join(str(problem) for problem in problems) or f"it is a {type(profile).__name__}"
-            raise ArchiveError(
-                f"the archived {what} cannot be read as one of a joint ({found})",
-                where=self.where,
-                remedy="Judge with the version of the bench that the archive names, and by criteria for its rig",
-            )
-        return profile
+        return archived(self.run, name, model, what, of="a joint")
 
     @cached_property
     def rig(self) -> JointRig:

@@ -2,7 +2,7 @@
 
 What is common to all subjects is here: the archive is what was sealed, the run ended as planned, the criteria are those
 it was made under, the worst row decides. How presses are judged stands in :mod:`bench.acceptance.contact`, how a joint
-is in :mod:`bench.acceptance.joint`.
+is in :mod:`bench.acceptance.joint`, an arm in :mod:`bench.acceptance.arm`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bench.acceptance.rows import Judged
 from bench.acceptance.verdict import Verdict
 from bench.archive import Run, verify_digest
 from bench.errors import ProfileError
-from bench.profile import ContactCriteria, CriteriaProfile, JointCriteria, parse_profile
+from bench.profile import ArmCriteria, ContactCriteria, CriteriaProfile, JointCriteria, parse_profile
 
 COMPLETE = "COMPLETE"
 #: How the names of the criteria begin among the texts of an archive.
@@ -82,10 +82,14 @@ def _judge(run: Run, criteria: CriteriaProfile, why_not: str) -> Judged:
         from bench.acceptance.joint import judge_joint
 
         return judge_joint(run, criteria, why_not)
+    if isinstance(criteria, ArmCriteria):
+        from bench.acceptance.arm import judge_arm
+
+        return judge_arm(run, criteria, why_not)
     raise ProfileError(
         f"nobody here judges the subject '{criteria.subject}'",
         where=str(criteria.source.path),
-        remedy='Use criteria with subject = "contact" or "joint"',
+        remedy='Use criteria with subject = "contact", "joint" or "arm"',
     )
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.arm import drivetrain
 from bench.errors import Refused
-from bench.identify.arm_stretch import ArmStretch, stretches, wrench_of
+from bench.identify.arm_stretch import ArmRows, ArmStretch, stretches
 from bench.identify.joint_record import RunLike
 from bench.models.rigid import ArmModel
 from bench.profile import ArmProfile, ArmRig
@@ -68,7 +69,7 @@ class Pose:
 
 
 def poses_of(
-    run: RunLike,
+    source: RunLike | ArmRows,
     profile: ArmRig | ArmProfile,
     model: ArmModel,
     frame: Floats | None = None,
@@ -94,13 +95,16 @@ def poses_of(
         ``one_direction``: a pose was crossed one way only; what reading raises.
     """
     frame = load_frame(profile, model) if frame is None else frame
-    sensed = {"force_x", "torque_z"} <= set(run.channels())
+    rows = source if isinstance(source, ArmRows) else ArmRows(source, drivetrain(profile.arm))
     found: dict[int, list[tuple[ArmStretch, Floats | None]]] = {}
-    for one in stretches(run, profile, (phase,)):
+    for one in stretches(rows, profile, (phase,)):
         cut = _middle(one, middle)
-        wrench = wrench_of(run, one.phase, float(cut.time_s[0]), float(cut.time_s[-1])).mean(axis=0) if sensed else None
+        span = float(cut.time_s[0]), float(cut.time_s[-1])
+        wrench = np.asarray(rows.wrench_between(*span)[0].mean(axis=0)) if rows.sensed else None
         found.setdefault(one.phase.replicate, []).append((cut, wrench))
-    poses = tuple(_pose(number, crossings, model, frame, str(run.path)) for number, crossings in sorted(found.items()))
+    poses = tuple(
+        _pose(number, crossings, model, frame, str(rows.run.path)) for number, crossings in sorted(found.items())
+    )
     return poses if offset is None else tuple(replace(pose, model=pose.model + offset) for pose in poses)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bench
+from bench.arm import drivetrain
 from bench.arm_feedforward import ArmFriction, IdentifiedArm, arm_feedforward_model, arm_feedforward_urdf
 from bench.errors import Refused
 from bench.identify.arm_physical import PhysicalFit
@@ -179,6 +180,7 @@ def assemble(
         low, high = reach.temperature_min - TEMPERATURE_REACH_K, reach.temperature_max + TEMPERATURE_REACH_K
         lines += ["", "[validity]", f"temperature_min = {_quantity(low, 'degC')}"]
         lines += [f"temperature_max = {_quantity(high, 'degC')}"]
+    motors = _motors(profile, physical.motor_inertia)
     uncertain: list[str] = []
     for i, joint in enumerate(joints):
         units = JOINT_UNITS[joint.kind]
@@ -186,7 +188,7 @@ def assemble(
         _check(joint.name, level)
         lines += ["", "[[joints]]", f"name = {_text(joint.name)}", f"kind = {_text(joint.kind)}"]
         lines += [f"link = {_link(physical.links[i])}"]
-        lines += [f"motor_inertia = {_quantity(float(physical.motor_inertia[i]), MOTOR_UNITS[joint.kind][1])}"]
+        lines += [f"motor_inertia = {_quantity(float(motors[i]), MOTOR_UNITS[joint.kind][1])}"]
         if torque_scale is not None:
             lines.append(f"torque_scale = {torque_scale[i].value!r}")
         if residual is not None:
@@ -219,6 +221,16 @@ def assemble(
     made = ArmFeedForwardFile("\n".join(lines) + "\n")
     made.profile()
     return made
+
+
+def _motors(profile: ArmRig | ArmProfile, seen: Floats) -> Floats:
+    """Motors' inertias at their axes of those seen at the joints: ``seen_j = sum_m w_mj^2 I_m`` with ``w = A^-1``."""
+    turns = np.linalg.inv(drivetrain(profile.arm).coupling)
+    if np.allclose(turns, np.diag(np.diag(turns))):
+        return np.asarray(seen / np.diag(turns) ** 2)
+    from scipy.optimize import nnls
+
+    return np.asarray(nnls(turns.T**2, seen)[0])
 
 
 def _friction(physical: PhysicalFit, friction: Sequence[FrictionFit] | None, i: int) -> dict[str, Estimate]:

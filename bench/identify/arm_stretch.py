@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,103 @@ def arm_of(run: RunLike) -> ArmRig | ArmProfile:
     return profile
 
 
+class ArmRows:
+    """The rows of the drives, and the wrist sensor's, of a run; read once, for a loop of some hundred hertz is small.
+
+    Parameters
+    ----------
+    run : Run
+    drives : Drivetrain
+    """
+
+    def __init__(self, run: RunLike, drives: Drivetrain) -> None:
+        self.run, self.drives = run, drives
+        self.size = len(drives.gear_ratio)
+        self._known = set(run.channels())
+
+    @cached_property
+    def _shaft(self) -> tuple[Floats, Floats]:
+        return self._joints("motor_{}_position", "rad", "angle")
+
+    @property
+    def time_s(self) -> Floats:
+        """(rows,)"""
+        return self._shaft[1]
+
+    @cached_property
+    def position(self) -> Floats:
+        """Joint positions (rows, n), as recorded."""
+        return self.drives.joint_position(self._shaft[0])
+
+    @cached_property
+    def torque(self) -> Floats:
+        """Motors' torque at the joints (rows, n)."""
+        if "motor_1_current" in self._known:
+            return self.drives.joint_torque_of_current(self._joints("motor_{}_current", "A", "current")[0])
+        return self.drives.joint_torque(self._joints("motor_{}_torque", "N.m", "torque")[0])
+
+    @cached_property
+    def _temperature(self) -> list[tuple[Floats, Floats] | None]:
+        names = [f"motor_{i + 1}_temperature" for i in range(self.size)]
+        return [self._whole(name, "degC", "temperature") if name in self._known else None for name in names]
+
+    @property
+    def sensed(self) -> bool:
+        """Whether there is a wrist sensor."""
+        return set(WRENCH) <= self._known
+
+    @cached_property
+    def wrench(self) -> tuple[Floats, Floats]:
+        """Wrist sensor (samples, 6) [N, N.m] in its own frame, and time (samples,)."""
+        found = [self._whole(name, *(("N", "force") if "force" in name else ("N.m", "torque"))) for name in WRENCH]
+        return np.stack([values for values, _ in found], axis=1), found[0][1]
+
+    def wrench_between(self, start_s: float, stop_s: float) -> tuple[Floats, Floats]:
+        """Part of :attr:`wrench` between two times, both included."""
+        values, time = self.wrench
+        first, last = np.searchsorted(time, start_s, "left"), np.searchsorted(time, stop_s, "right")
+        return values[first:last], time[first:last]
+
+    def stretch(self, phase: Any, *, smooth_hz: float = SMOOTH_HZ) -> ArmStretch:
+        """Return one phase; raises as :func:`stretches`."""
+        first = int(np.searchsorted(self.time_s, phase.start_s, "left"))
+        last = int(np.searchsorted(self.time_s, phase.end_s, "right"))
+        time = self.time_s[first:last]
+        span = float(time[-1] - time[0]) if len(time) > 1 else 0.0
+        if len(time) < FEWEST_ROWS or span <= 0.0:
+            raise self._refuse(phase, f"it has {len(time)} rows of the drives", "too_short", "Make the phase longer")
+        gap = float(np.diff(time).max())
+        if gap > LONGEST_GAP_S:
+            raise self._refuse(phase, f"the drives' rows have a gap of {gap:.2f} s", "gap", "Record it again")
+        rate = (len(time) - 1) / span
+        grid = time[0] + np.arange(len(time)) / rate
+        position = _on(grid, time, self.position[first:last])
+        smoothed = LowPass(min(smooth_hz, 0.2 * rate)).smooth(position, rate)
+        velocity, acceleration = np.empty_like(smoothed), np.empty_like(smoothed)
+        for i in range(self.size):
+            found = differentiate(np.ascontiguousarray(smoothed[:, i]), rate)
+            velocity[:, i], acceleration[:, i] = found.velocity, found.acceleration
+        torque = _on(grid, time, self.torque[first:last])
+        warm = [_warmth(one, grid) for one in self._temperature]
+        return ArmStretch(
+            phase, grid, smoothed, velocity, acceleration, torque, np.stack(warm, axis=1), rate
+        )  # fmt: skip
+
+    def _joints(self, name: str, unit: str, kind: str) -> tuple[Floats, Floats]:
+        found = [self._whole(name.format(i + 1), unit, kind) for i in range(self.size)]
+        return np.stack([values for values, _ in found], axis=1), found[0][1]
+
+    def _whole(self, name: str, unit: str, kind: str) -> tuple[Floats, Floats]:
+        one = self.run.channel_slice(name, -np.inf, np.inf, unit=unit, kind=kind)
+        return np.asarray(one.values), np.asarray(one.time_s)
+
+    def _refuse(self, phase: Any, what: str, reason: str, remedy: str) -> Refused:
+        place = f"{self.run.path}: phase {phase.name} {phase.replicate}"
+        return Refused(what, reason=reason, where=place, remedy=remedy)
+
+
 def stretches(
-    run: RunLike, profile: ArmRig | ArmProfile, names: Sequence[str], *, smooth_hz: float = SMOOTH_HZ
+    source: RunLike | ArmRows, profile: ArmRig | ArmProfile, names: Sequence[str], *, smooth_hz: float = SMOOTH_HZ
 ) -> Iterator[ArmStretch]:
     """Read the phases of these names, one after the other.
 
@@ -94,73 +190,23 @@ def stretches(
     Refused
         ``no_phase``; ``too_short``; ``gap`` in the drives' rows.
     """
-    phases = [phase for phase in run.phases if phase.name in names]
+    rows = source if isinstance(source, ArmRows) else ArmRows(source, drivetrain(profile.arm))
+    phases = [phase for phase in rows.run.phases if phase.name in names]
     if not phases:
         raise Refused(
             f"the run has no phase {' or '.join(names)}",
             reason="no_phase",
-            where=str(run.path),
+            where=str(rows.run.path),
             remedy="Take a run of the procedure that makes them",
         )
-    drives = drivetrain(profile.arm)
     for phase in phases:
-        yield stretch_of(run, drives, phase, smooth_hz=smooth_hz)
+        yield rows.stretch(phase, smooth_hz=smooth_hz)
 
 
-def stretch_of(run: RunLike, drives: Drivetrain, phase: Any, *, smooth_hz: float = SMOOTH_HZ) -> ArmStretch:
-    """Read one phase; raises as :func:`stretches`."""
-    n = len(drives.gear_ratio)
-    shaft, time = _columns(run, "motor_{}_position", n, phase, "rad", "angle")
-    span = float(time[-1] - time[0]) if len(time) > 1 else 0.0
-    if len(time) < FEWEST_ROWS or span <= 0.0:
-        raise _refuse(run, phase, f"it has {len(time)} rows of the drives", "too_short", "Make the phase longer")
-    gap = float(np.diff(time).max())
-    if gap > LONGEST_GAP_S:
-        raise _refuse(run, phase, f"the drives' rows have a gap of {gap:.2f} s", "gap", "Record it again")
-    if "motor_1_current" in run.channels():
-        current, _ = _columns(run, "motor_{}_current", n, phase, "A", "current")
-        torque = drives.joint_torque_of_current(current)
-    else:
-        motor, _ = _columns(run, "motor_{}_torque", n, phase, "N.m", "torque")
-        torque = drives.joint_torque(motor)
-    rate = (len(time) - 1) / span
-    grid = time[0] + np.arange(len(time)) / rate
-    position = _on(grid, time, drives.joint_position(shaft))
-    smoothed = LowPass(min(smooth_hz, 0.2 * rate)).smooth(position, rate)
-    velocity, acceleration = np.empty_like(smoothed), np.empty_like(smoothed)
-    for i in range(n):
-        found = differentiate(np.ascontiguousarray(smoothed[:, i]), rate)
-        velocity[:, i], acceleration[:, i] = found.velocity, found.acceleration
-    return ArmStretch(
-        phase, grid, smoothed, velocity, acceleration, _on(grid, time, torque), _temperature(run, n, grid), rate
-    )
-
-
-def wrench_of(run: RunLike, phase: Any, start_s: float | None = None, stop_s: float | None = None) -> Floats:
-    """Return (k, 6) the wrist sensor's wrench of a phase, or of a part of it [N, N.m], in the sensor's frame."""
-    first, last = phase.start_s if start_s is None else start_s, phase.end_s if stop_s is None else stop_s
-    columns = []
-    for name in WRENCH:
-        unit, kind = ("N", "force") if name.startswith("force") else ("N.m", "torque")
-        columns.append(np.asarray(run.channel_slice(name, first, last, unit=unit, kind=kind).values))
-    return np.stack(columns, axis=1)
-
-
-def _columns(run: RunLike, name: str, n: int, phase: Any, unit: str, kind: str) -> tuple[Floats, Floats]:
-    found = [run.channel_slice(name.format(i + 1), phase.start_s, phase.end_s, unit=unit, kind=kind) for i in range(n)]
-    return np.stack([np.asarray(one.values) for one in found], axis=1), np.asarray(found[0].time_s)
-
-
-def _temperature(run: RunLike, n: int, grid: Floats) -> Floats:
-    values = np.full((len(grid), n), np.nan)
-    known = set(run.channels())
-    for i in range(n):
-        name = f"motor_{i + 1}_temperature"
-        if name in known:
-            one = run.channel_slice(name, -np.inf, np.inf, unit="degC", kind="temperature")
-            if len(one.time_s):
-                values[:, i] = np.interp(grid, one.time_s, one.values)
-    return values
+def _warmth(known: tuple[Floats, Floats] | None, grid: Floats) -> Floats:
+    if known is None or not len(known[0]):
+        return np.full(len(grid), np.nan)
+    return np.asarray(np.interp(grid, known[1], known[0]))
 
 
 def _on(grid: Floats, time: Floats, columns: Floats) -> Floats:
