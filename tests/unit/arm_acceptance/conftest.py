@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bench.acceptance import Verdict, judge_run
 from bench.acceptance.arm import judge_arm
+from bench.acceptance.arm_facts import ArmFacts
 from bench.acceptance.decision import worst
 from bench.archive import DatasetSpec, GroupSpec, Provenance, RunWriter
 from bench.arm import arm_description, body, drivetrain, ratings, sensor_frame
@@ -28,6 +29,7 @@ from bench.identify.joint_runs import Origin
 from bench.models.arm_description import LinkInertia
 from bench.models.rigid import ArmModel
 from bench.profile import ArmCriteria, ArmRig, CriteriaProfile, load_rig, parse_profile
+from bench.units import Value
 
 Floats = NDArray[np.float64]
 RATE = 100.0
@@ -390,3 +392,15 @@ def judge_with(
         )  # fmt: skip
 
     return judge
+
+
+@pytest.fixture(autouse=True)
+def procedures(monkeypatch: pytest.MonkeyPatch, profile_texts: dict[str, str]) -> None:
+    """Stand-ins for procedures that are not among the profiles: their names, and the force a touch wants."""
+
+    def procedure(facts: ArmFacts) -> Any:
+        name = facts.run.texts["procedure.toml"]
+        return SimpleNamespace(procedure=name, name=name, force=Value(10.0, "N", "force"))
+
+    if "arm_tracking" not in profile_texts:
+        monkeypatch.setattr(ArmFacts, "procedure", property(procedure))
