@@ -17,9 +17,8 @@ from bench.errors import Refused
 from bench.identify.arm_law import ArmLaw
 from bench.identify.arm_nominal import NominalArm
 from bench.identify.arm_physical import PhysicalFit, make_consistent
-from bench.identify.arm_problem import ArmProblem, Filtered, filtered
+from bench.identify.arm_problem import ROWS_HANG_TOGETHER, Filtered, filtered, regress
 from bench.identify.arm_stretch import ArmStretch
-from bench.identify.filtering import LowPass
 from bench.profile import ArmCriterion
 
 Floats = NDArray[np.float64]
@@ -51,6 +50,8 @@ class ArmHoldOut:
     cutoff_hz : float
     repeat : float
         Correlation of both trajectories.
+    lengths : (n,)
+        Of pre-sliding [rad]; 0 where Coulomb friction follows the sign of the speed.
     """
 
     measured: Floats
@@ -63,6 +64,7 @@ class ArmHoldOut:
     excluded_share: float
     cutoff_hz: float
     repeat: float
+    lengths: Floats
 
 
 def hold_out_relative_error(evidence: ArmEvidence, criterion: ArmCriterion) -> Values:
@@ -151,18 +153,16 @@ def _found(evidence: ArmEvidence) -> ArmHoldOut:
     law = ArmLaw(evidence.nominal(), coupling=facts.drives.coupling)
     bandwidth = facts.rig.arm.bandwidth
     cutoff = analysis.evaluation_band.to("Hz") if bandwidth is None else analysis.cutoff_ratio * bandwidth.to("Hz")
-    problem = ArmProblem(law, rated)
-    for one in train:
-        problem.add(one, LowPass(min(cutoff, 0.4 * one.rate_hz)))
+    problem = regress(law, train, cutoff, rated)
     nominal = NominalArm.of(
         evidence.nominal().description,
         motor_inertia=facts.drives.motor_inertia,
         viscous=facts.ratings.viscous,
         coulomb=facts.ratings.coulomb,
     )
-    physical = make_consistent(*problem.weighted(), nominal)
+    physical = make_consistent(*problem.weighted(), nominal, noise=ROWS_HANG_TOGETHER)
     plain = problem.least_squares()
-    judged = [filtered(law, one, evidence.band(one.rate_hz)) for one in held]
+    judged = [filtered(law, one, evidence.band(one.rate_hz), lengths=problem.lengths) for one in held]
     found = ArmHoldOut(
         _joined(judged, lambda one: one.torque),
         _joined(judged, lambda one: one.columns @ physical.parameters),
@@ -174,6 +174,7 @@ def _found(evidence: ArmEvidence) -> ArmHoldOut:
         max(problem.excluded_share, 1.0 - float(np.mean([one.moving.mean() for one in judged]))),
         cutoff,
         alike,
+        problem.lengths,
     )
     if found.excluded_share > MOST_EXCLUDED:
         raise Refused(
@@ -235,6 +236,7 @@ def record(evidence: ArmEvidence) -> dict[str, Any]:
             "excluded_share": found.excluded_share,
             "trajectory_correlation": found.repeat,
             "condition_number": found.condition_number,
+            "pre_sliding_rad": found.lengths.tolist(),
             "rms_of_rated": [_rms(error[:, j] / found.rated[j]) for j in range(error.shape[1])],
             "relative_error_moving": [
                 _norm(error[use, j]) / _norm(found.measured[use, j]) if use.any() else math.nan

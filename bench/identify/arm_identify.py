@@ -25,7 +25,7 @@ from bench.identify.arm_friction import SpeedBins
 from bench.identify.arm_law import ArmLaw, split
 from bench.identify.arm_nominal import LINK, NominalArm
 from bench.identify.arm_physical import PhysicalFit, make_consistent
-from bench.identify.arm_problem import ArmProblem, filtered
+from bench.identify.arm_problem import ROWS_HANG_TOGETHER, ArmProblem, filtered, regress
 from bench.identify.arm_stretch import ArmRows, ArmStretch, arm_of, stretches
 from bench.identify.estimate import Estimate
 from bench.identify.filtering import LowPass
@@ -132,14 +132,12 @@ def identify_arm(
     bandwidth = profile.arm.bandwidth
     cutoff = JUDGED_HZ if bandwidth is None else CUTOFF_RATIO * bandwidth.to("Hz")
     rows = ArmRows(excitation, drives)
-    problem = ArmProblem(law, rated.rated_torque)
     train = list(stretches(rows, profile, TRAIN))
-    for one in train:
-        problem.add(one, LowPass(min(cutoff, 0.4 * one.rate_hz)), scale=scale)
+    problem = regress(law, train, cutoff, rated.rated_torque, scale=scale)
     nominal = NominalArm.of(
         description, motor_inertia=drives.motor_inertia, viscous=rated.viscous, coulomb=rated.coulomb
     )
-    physical = make_consistent(*problem.weighted(), nominal)
+    physical = make_consistent(*problem.weighted(), nominal, noise=ROWS_HANG_TOGETHER)
     rigid = _without_friction(law, physical.parameters)
     bins, used = SpeedBins(law.n), list(train)
     for one in train:
@@ -152,7 +150,7 @@ def identify_arm(
             bins.add(one, _friction(law, carried, one, scale))
             used.append(one)
         sources.append(origin_of(run))
-    error, residual = _judged(rows, profile, law, physical, rated.rated_torque, scale)
+    error, residual = _judged(rows, profile, problem, physical, scale)
     return ArmIdentification(
         profile, physical, bins.fit_all(), Reach.of(used), tuple(sources), error, residual, scales, payload
     )  # fmt: skip
@@ -188,17 +186,19 @@ def _carrying(rigid: Floats, profile: ArmRig | ArmProfile, before: Payload | Non
 
 
 def _judged(
-    rows: ArmRows, profile: ArmRig | ArmProfile, law: ArmLaw, physical: PhysicalFit, rated: Floats, scale: Floats | None
+    rows: ArmRows, profile: ArmRig | ArmProfile, problem: ArmProblem, physical: PhysicalFit, scale: Floats | None
 ) -> tuple[float | None, Floats | None]:
     """Relative error on the hold-out, moving, and what is left there per joint; nothing where there is none."""
     if not any(phase.name in HOLD_OUT for phase in rows.run.phases):
         return None, None
     errors, torques, moving = [], [], []
     for one in stretches(rows, profile, HOLD_OUT):
-        found = filtered(law, one, LowPass(min(JUDGED_HZ, 0.4 * one.rate_hz)), scale=scale)
+        band = LowPass(min(JUDGED_HZ, 0.4 * one.rate_hz))
+        found = filtered(problem.law, one, band, scale=scale, lengths=problem.lengths)
         errors.append(found.torque - found.columns @ physical.parameters)
         torques.append(found.torque)
         moving.append(found.moving)
     error, torque, moves = np.concatenate(errors), np.concatenate(torques), np.concatenate(moving)
+    rated = problem.rated
     share = np.linalg.norm((error / rated)[moves]) / np.linalg.norm((torque / rated)[moves])
     return float(share), np.sqrt(np.mean(error**2, axis=0))
