@@ -58,7 +58,10 @@ def import_files(mapping: Path | str, files: Sequence[Path | str], results_dir: 
 
 def _read(table: Table, file: Path, mapping: ImportMapping) -> _Curve:
     names = {"stem": file.stem, "sheet": table.sheet, "file": file.name}
-    columns = [_column(table, column) for column in mapping.columns]
+    companions = {name: file.parent / template.format(**names) for name, template in mapping.companions.items()}
+    tables: dict[str | None, Table] = {None: table}
+    tables |= {name: _companion(path, table, mapping) for name, path in companions.items()}
+    columns = [_column(tables[column.file], column) for column in mapping.columns]
     samples = len(columns[0].values)
     for column in columns:
         if len(column.values) != samples:
@@ -76,14 +79,20 @@ def _read(table: Table, file: Path, mapping: ImportMapping) -> _Curve:
         times = times - first_s
     group, data = _group(mapping, [column.values[keep] for column in columns])
     metadata = {item.name: _metadata(table, item, names) for item in mapping.metadata}
+    source: dict[str, Any] = {
+        "file": file.name,
+        "sheet": table.sheet,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "samples": samples,
+        "dropped_samples": dropped,
+    }
+    if companions:
+        source["companions"] = {
+            name: {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+            for name, path in companions.items()
+        }
     details = {
-        "source": {
-            "file": file.name,
-            "sheet": table.sheet,
-            "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
-            "samples": samples,
-            "dropped_samples": dropped,
-        },
+        "source": source,
         "mapping": mapping.name,
         "metadata": metadata,
     }
@@ -101,6 +110,16 @@ def _read(table: Table, file: Path, mapping: ImportMapping) -> _Curve:
         details=details,
     )
     return _Curve(mapping.run_name.format(**names), provenance, group, times, data)
+
+
+def _companion(path: Path, table: Table, mapping: ImportMapping) -> Table:
+    """Return the table of a further file of the same measurement: the sheet of the same name, where there are some."""
+    for found in open_tables(path, mapping):
+        if found.sheet == table.sheet:
+            return found
+    raise ArchiveError(
+        f"no sheet '{table.sheet}' in the companion", where=str(path), remedy="Export both files of one measurement"
+    )
 
 
 def _column(table: Table, column: ColumnMapping) -> Numbers:

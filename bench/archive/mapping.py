@@ -73,10 +73,12 @@ class ColumnMapping(Section):
     """One channel: ``value = (number in the file) · scale · sign`` in ``unit``, stored in ``store_as``.
 
     ``source`` is a header or, from 0, a column's position; ``index`` picks a column of a 2-D array (npz, mat).
+    ``file`` names the companion the column stands in, where it is not the file itself.
     ``header_unit`` is the unit as the file spells it, where that is not ``unit``; "" says that it states none.
     """
 
     source: str | int
+    file: Name | None = None
     index: int | None = Field(default=None, ge=0)
     channel: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
     unit: str
@@ -147,7 +149,11 @@ class StartMapping(Section):
 
 
 class ImportMapping(Profile):
-    """How one kind of foreign file becomes archives."""
+    """How one kind of foreign file becomes archives.
+
+    ``companions`` are further files of the same measurement and form, beside the given one and row for row with it: a
+    name for the columns to refer to, and a template of the file's name.
+    """
 
     schema_id: Literal["bench.import/1"] = Field(alias="schema")
     name: Name
@@ -167,11 +173,20 @@ class ImportMapping(Profile):
     time: TimeMapping
     start: StartMapping | None = None
     columns: tuple[ColumnMapping, ...] = Field(min_length=1)
+    companions: dict[Name, str] = Field(default_factory=dict)
     metadata: tuple[MetadataMapping, ...] = ()
 
     def comparisons(self) -> Iterator[Issue]:
         for key in ("run_name", "specimen"):
             yield from _template_issues(key, getattr(self, key))
+        for name, template in self.companions.items():
+            yield from _template_issues(f"companions.{name}", template)
+            if not any(column.file == name for column in self.columns):
+                yield Issue(f"companions.{name}", f'"{template}"', "a file that a column is taken from", "Remove it")
+        for i, column in enumerate(self.columns):
+            if column.file is not None and column.file not in self.companions:
+                due = " or ".join(f'"{name}"' for name in self.companions) or "no file, for there is no [companions]"
+                yield Issue(f"columns[{i}].file", f'"{column.file}"', due, near_miss(column.file, self.companions))
         channels = [column.channel for column in self.columns]
         for i, column in enumerate(self.columns):
             if column.channel in channels[:i] or column.channel == "time":
