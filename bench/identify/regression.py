@@ -223,7 +223,7 @@ class StreamedLeastSquares:
     ) -> LinearFit:
         stacked = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
         scale = np.linalg.norm(stacked[0], axis=0)
-        condition = _condition(stacked[0], scale, free)
+        condition = condition_number(stacked[0], scale, free)
         q, r = np.linalg.qr(stacked[0] / scale)
         inverse = np.linalg.inv(r)
         values = inverse @ (q.T @ stacked[1])
@@ -233,7 +233,7 @@ class StreamedLeastSquares:
         # In the orthonormal coordinates of the whole record; q holds each block's part.
         edges = np.cumsum([0, *(len(block[1]) for block in blocks)])
         parts = [(q[a:b], residual[a:b]) for a, b in pairwise(edges)]
-        shifts, parts = _independent(parts)
+        shifts, parts = independent_shifts(parts)
         count = len(parts)
         covariance = (count - 1) / count * (inverse @ (shifts.T @ shifts) @ inverse.T)
         shares = np.array([np.sum((part @ inverse.T) ** 2, axis=0) for part, _ in parts])
@@ -272,7 +272,7 @@ def _triangle(rows: Floats) -> Floats:
     return np.asarray(np.linalg.qr(rows, mode="r"))
 
 
-def _independent(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, list[tuple[Floats, Floats]]]:
+def independent_shifts(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, list[tuple[Floats, Floats]]]:
     """Shift of the answer when each block is left out (b, p); neighbours are merged until shifts are uncorrelated."""
     while True:
         shifts = np.array([_shift(part, residual) for part, residual in parts])
@@ -292,7 +292,7 @@ def _shift(part: Floats, residual: Floats) -> Floats:
     return shift
 
 
-def _condition(regressor: Floats, scale: Floats, names: Sequence[str]) -> float:
+def condition_number(regressor: Floats, scale: Floats, names: Sequence[str]) -> float:
     """Condition number of the scaled regressor, or the names of columns that cannot be told apart."""
     still = [name for name, length in zip(names, scale, strict=True) if length == 0.0]
     if still:
@@ -314,4 +314,4 @@ def _deficient(what: str) -> Refused:
     )
 
 
-__all__ = ["LinearFit", "StreamedLeastSquares"]
+__all__ = ["LinearFit", "StreamedLeastSquares", "condition_number", "independent_shifts"]
