@@ -13,7 +13,7 @@ baselines; a repeat of the trajectory that was fitted says nothing and is refuse
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,7 @@ class HoldOutReport:
         ]
 
 
-class _Sums:
+class Sums:
     """Moments of measured and error, enough for :class:`Score`."""
 
     def __init__(self) -> None:
@@ -154,6 +154,17 @@ class _Sums:
         self.error += float(np.sum((measured - predicted) ** 2))
         self.square += float(np.sum(measured**2))
         self.total += float(np.sum(measured))
+
+    @classmethod
+    def of(cls, parts: Sequence[Sums], units: Floats | None = None) -> Sums:
+        """All parts together; each divided by its unit (n,), such as a joint's rated torque."""
+        whole = cls()
+        for part, unit in zip(parts, np.ones(len(parts)) if units is None else units, strict=True):
+            whole.rows += part.rows
+            whole.error += part.error / float(unit) ** 2
+            whole.square += part.square / float(unit) ** 2
+            whole.total += part.total / float(unit)
+        return whole
 
     def score(self) -> Score:
         n = max(self.rows, 1)
@@ -188,7 +199,7 @@ def hold_out(
             f"a rated torque of {rated} is none", reason="no_rated_torque", where="hold-out",
             remedy="State the joint's rated torque in the rig profile",
         )  # fmt: skip
-    every, moving, sketch = _Sums(), _Sums(), PathSketch()
+    every, moving, sketch = Sums(), Sums(), PathSketch()
     record: BandRecord | None = None
     for stretch in stretches:
         measured, predicted, moves = fit.compare(stretch, band)

@@ -5,6 +5,7 @@ A record's path is kept as a sketch of bounded size, so that records of any leng
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,6 +97,32 @@ def match_paths(first: Path, second: Path) -> PathMatch:
     return best
 
 
+def match_joint_paths(first: Sequence[Path], second: Sequence[Path]) -> PathMatch:
+    """Compare the paths of all joints of an arm at once: how alike the least alike joint is, at the best common shift.
+
+    Joints that move in neither record do not count; one that moves in one of them only makes the paths unlike.
+    """
+    rate = min(path.rate_hz for path in (*first, *second))
+    one, other = ([_longest(path, rate) for path in paths] for paths in (first, second))
+    size = [
+        max((float(np.ptp(piece)) for pieces in both for piece in pieces), default=0.0)
+        for both in zip(one, other, strict=True)
+    ]
+    counted = [j for j, span in enumerate(size) if span > STILL]
+    best = PathMatch(0.0, 0.0, 0.0)
+    for a in range(min((len(one[j]) for j in counted), default=0)):
+        for b in range(min(len(other[j]) for j in counted)):
+            found = [_alike(one[j][a], other[j][b]) for j in counted]
+            least = np.min([correlation for correlation, _ in found], axis=0)
+            k = int(np.argmax(least))
+            if least[k] > best.correlation:
+                worst = int(np.argmin([correlation[k] for correlation, _ in found]))
+                scales = [float(scale[k]) for _, scale in found]
+                scale = max(scales, key=lambda s: abs(s - 1.0)) if least[k] > 0.0 else scales[worst]
+                best = PathMatch(float(least[k]), scale, (k - len(one[counted[0]][a]) + 1) / rate)
+    return best
+
+
 def _longest(path: Path, rate_hz: float) -> list[Floats]:
     pieces = [
         np.interp(np.arange(0.0, len(piece) / path.rate_hz, 1.0 / rate_hz), np.arange(len(piece)) / path.rate_hz, piece)
@@ -106,7 +133,18 @@ def _longest(path: Path, rate_hz: float) -> list[Floats]:
 
 
 def _match(one: Floats, other: Floats, rate_hz: float) -> PathMatch:
-    """Pearson correlation over the overlap at each shift, all shifts at once by FFT."""
+    correlation, scale = _alike(one, other)
+    k = int(np.argmax(correlation))
+    if correlation[k] <= 0.0:
+        return PathMatch(0.0, 0.0, 0.0)
+    return PathMatch(float(correlation[k]), float(scale[k]), (k - len(one) + 1) / rate_hz)
+
+
+def _alike(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """Pearson correlation over the overlap at each shift, all shifts at once by FFT, and the ratio of sizes there.
+
+    The correlation is -1 where the overlap is too short or one of the two hardly moves in it.
+    """
     a, b = one - one.mean(), other - other.mean()
     size = 1 << (len(a) + len(b) - 1).bit_length()
     ones = (np.fft.rfft(np.ones(len(a)), size), np.fft.rfft(np.ones(len(b)), size))
@@ -123,9 +161,7 @@ def _match(one: Floats, other: Floats, rate_hz: float) -> PathMatch:
     var_b = lagged(ones[0], np.fft.rfft(b**2, size)) / count - mean_b**2
     moved = (var_a > STILL * float(a.var())) & (var_b > STILL * float(b.var())) & (var_a > 0.0) & (var_b > 0.0)
     usable = moved & (count >= 0.5 * min(len(a), len(b)))
-    if not usable.any():
-        return PathMatch(0.0, 0.0, 0.0)
     covariance = lagged(fa, fb) / count - mean_a * mean_b
     correlation = np.where(usable, covariance / np.sqrt(np.maximum(var_a * var_b, 1e-300)), -1.0)
-    k = int(np.argmax(correlation))
-    return PathMatch(float(correlation[k]), float(np.sqrt(var_b[k] / var_a[k])), (k - len(a) + 1) / rate_hz)
+    scale = np.sqrt(np.maximum(var_b, 0.0) / np.maximum(var_a, 1e-300))
+    return correlation, scale
