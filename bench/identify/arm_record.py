@@ -147,15 +147,16 @@ def pieces(
     for phase in chosen_phases(run, phases):
         length = phase.end_s - phase.start_s
         count = max(1, math.ceil((length - overlap_s) / (longest_s - overlap_s)))
-        step, rate, first = (length - overlap_s) / count, None, 0
+        step, rate, first, origin = (length - overlap_s) / count, None, 0, phase.start_s
         for k in range(count):
             start = phase.start_s + k * step
             if rate is not None:  # on the grid of the pieces before
-                first = round((start - phase.start_s) * rate)
-                start = phase.start_s + first / rate
+                first = round((start - origin) * rate)
+                start = origin + first / rate
             stop = min(phase.start_s + (k + 1) * step + overlap_s, phase.end_s)
             one = source.read(start, stop, (phase,), rate, first)
-            rate = one.rate_hz
+            if rate is None:
+                rate, origin = one.rate_hz, float(one.time_s[0])
             yield one
 
 
@@ -198,8 +199,9 @@ class _Source:
         if len(wide):
             gap = f"rows are missing between {at[wide[0]]:.3f} and {at[wide[0] + 1]:.3f} s"
             raise self._refuse(gap, "gap", start_s, stop_s, "Take stretches that are whole, or record it again")
-        begin, end = max(start_s, float(at[inside[0]])), float(at[inside[-1]])
-        rate = rate_hz or (len(inside) - 1) / (end - float(at[inside[0]]))
+        end = float(at[inside[-1]])
+        begin = float(at[inside[0]]) if rate_hz is None else start_s
+        rate = rate_hz or (len(inside) - 1) / (end - begin)
         grid = begin + np.arange(math.floor((end - begin) * rate + UNIFORM) + 1) / rate
         if self.kind in ("command", "measured"):
             torque = self._of_current(at, grid, rate, start_s - margin, stop_s + margin)
