@@ -358,3 +358,34 @@ def test_without_openpyxl_the_extra_is_named(
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ArchiveError, match=r"forcebench\[excel\]"):
         import_files(tmp_path / "lab.toml", [book], tmp_path / "results")
+
+
+COMPANION = """
+[companions]
+motion = "{stem}_motion.csv"
+
+[[columns]]
+source = "position_mm"
+file = "motion"
+channel = "encoder_position"
+unit = "mm"
+kind = "length"
+"""
+
+
+def test_columns_of_a_companion_file_join_the_measurement(importing: Importer, tmp_path: Path) -> None:
+    (tmp_path / "curve_motion.csv").write_text("position_mm\n5.0\n6.0\n7.0\n", encoding="utf-8")
+    with Run.open(importing(mapping=HEAD + TIME + FORCE + COMPANION)) as run:
+        assert run.get("encoder_position", unit="mm").values.tolist() == [5.0, 6.0, 7.0]
+        assert run.get("contact_force", unit="N").values.tolist() == [1.0, 2.0, 4.0]
+        source = run.provenance["details"]["source"]
+        assert source["companions"]["motion"]["file"] == "curve_motion.csv"
+        assert len(source["companions"]["motion"]["sha256"]) == 64
+
+
+def test_a_companion_that_is_missing_or_of_another_length_is_named(importing: Importer, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="curve_motion.csv"):
+        importing(mapping=HEAD + TIME + FORCE + COMPANION)
+    (tmp_path / "curve_motion.csv").write_text("position_mm\n5.0\n6.0\n", encoding="utf-8")
+    with pytest.raises(ArchiveError, match="samples"):
+        importing(mapping=HEAD + TIME + FORCE + COMPANION)
