@@ -384,7 +384,7 @@ def test_columns_of_a_companion_file_join_the_measurement(importing: Importer, t
 
 
 def test_a_companion_that_is_missing_or_of_another_length_is_named(importing: Importer, tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="curve_motion.csv"):
+    with pytest.raises(ArchiveError, match=r"curve_motion\.csv"):
         importing(mapping=HEAD + TIME + FORCE + COMPANION)
     (tmp_path / "curve_motion.csv").write_text("position_mm\n5.0\n6.0\n", encoding="utf-8")
     with pytest.raises(ArchiveError, match="samples"):
