@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ DEPENDENT = 1e-8
 """A column depends on those before it when they leave less than this share of its length."""
 ZERO = 1e-9
 STATES_PER_COLUMN = 3
+IN_CACHE = 64
+"""Rows of the whole regressor that are made at once."""
 ROUND = 9
 """Digits of the coefficients in a grouping: what the factorisation gets wrong is rounded away."""
 
@@ -85,7 +88,10 @@ class BaseParameters:
         grouping[:, order] = np.round(grouped, ROUND) + 0.0
         moved = np.abs(whole[:, :, kept]).max(axis=0)
         length = moved.max(axis=0)
-        joints = tuple(np.flatnonzero(moved[j] > ZERO * length) for j in range(n))
+        # the links' first, then the joints' own
+        late = columns >= 10 * n
+        told = [moved[j] > ZERO * length for j in range(n)]
+        joints = tuple(np.concatenate([np.flatnonzero(t & ~late), np.flatnonzero(t & late)]) for t in told)
         unseen = tuple(names[k] for k in order if not np.any(grouping[:, k]))
         return cls(law, columns, grouping, joints, unseen)
 
@@ -136,18 +142,25 @@ class BaseParameters:
         """Base regressor (k, n, b) of states (k, n), all at once; see :meth:`ArmLaw.columns`."""
         return self.law.columns(q, v, a, slow)[:, :, self.columns]
 
-    def fill(self, q: Floats, v: Floats, a: Floats, slow: Floats, out: Floats, links: Floats | None = None) -> None:
+    def fill(self, q: Floats, v: Floats, a: Floats, slow: Floats, out: Floats) -> None:
         """Write what some motion needs to ``out`` (k, width): joint j's own columns are ``out[:, spots[j]]``.
 
-        ``links`` (>= k, n, 10 n) is room to work in, kept between calls.
+        The order there is that of ``joint_columns``. A few rows at a time, so that the whole regressor stays in the
+        processor's cache.
         """
-        k, n = q.shape
-        room = np.empty((k, n, 10 * n)) if links is None else links[:k]
-        self.law.model.regressor_rows(q, v, a, out=room)
-        rigid, others = self._plan
-        out[:, : len(rigid)] = np.take(room.reshape(k, 10 * n * n), rigid, axis=1)
-        for place, (joint, name) in enumerate(others, start=len(rigid)):
-            out[:, place] = self.law.column(name, joint, v, a, slow)
+        n = self.law.n
+        for first in range(0, len(q), IN_CACHE):
+            rows = slice(first, min(first + IN_CACHE, len(q)))
+            whole = self._room[: rows.stop - first]
+            self.law.model.regressor_rows(q[rows], v[rows], a[rows], out=whole)
+            out[rows] = whole.reshape(len(whole), 10 * n * n).take(self._places, axis=1)
+        for j, (spots, (rigid, others)) in enumerate(zip(self.spots, self._plan, strict=True)):
+            for place, name in enumerate(others, start=spots.start + rigid):
+                out[:, place] = self.law.column(name, j, v, a, slow)
+
+    @cached_property
+    def _room(self) -> Floats:
+        return np.empty((IN_CACHE, self.law.n, 10 * self.law.n))
 
     @property
     def width(self) -> int:
@@ -155,30 +168,26 @@ class BaseParameters:
         return sum(len(own) for own in self.joint_columns)
 
     @cached_property
-    def spots(self) -> tuple[Indices, ...]:
-        """Per joint (b_j,) the columns that :meth:`fill` writes, in the order of ``joint_columns``."""
-        links, spots = 10 * self.law.n, []
-        rigid, other = 0, len(self._plan[0])
-        for own in self.joint_columns:
-            behind = self.columns[own] >= links
-            counted = np.where(behind, other + np.cumsum(behind), rigid + np.cumsum(~behind)) - 1
-            rigid, other = rigid + int(np.sum(~behind)), other + int(np.sum(behind))
-            spots.append(counted)
-        return tuple(spots)
+    def spots(self) -> tuple[slice, ...]:
+        """Per joint the columns that :meth:`fill` writes."""
+        edges = np.cumsum([0, *(len(own) for own in self.joint_columns)]).tolist()
+        return tuple(slice(first, last) for first, last in pairwise(edges))
 
     @cached_property
-    def _plan(self) -> tuple[Indices, list[tuple[int, str]]]:
-        """Places of the links' columns in a row of the regressor laid flat, and joint and name of the others."""
+    def _plan(self) -> list[tuple[int, list[str]]]:
+        """Per joint: how many columns are the links', then the names of the other parameters."""
+        links, plan = 10 * self.law.n, []
+        for own in self.joint_columns:
+            late = [self.law.names[k] for k in self.columns[own].tolist() if k >= links]
+            plan.append((len(own) - len(late), late))
+        return plan
+
+    @cached_property
+    def _places(self) -> Indices:
+        """(width,) places in a row of the links' regressor laid flat; those of other parameters are any."""
         links = 10 * self.law.n
-        rigid: list[int] = []
-        others: list[tuple[int, str]] = []
-        for j, own in enumerate(self.joint_columns):
-            for k in self.columns[own].tolist():
-                if k < links:
-                    rigid.append(j * links + k)
-                else:
-                    others.append((j, self.law.names[k]))
-        return np.array(rigid, dtype=np.intp), others
+        standard = [np.minimum(self.columns[own], links - 1) + links * j for j, own in enumerate(self.joint_columns)]
+        return np.concatenate(standard)
 
 
 def _rank(name: str, n: int) -> tuple[int, int]:

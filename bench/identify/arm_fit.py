@@ -40,6 +40,8 @@ Method = Literal["ols", "wls", "irls"]
 HUBER = 1.345
 """Rows worse than so many s.d. count less: 95 % as good as least squares where errors are normal."""
 MOST_ROUNDS = 12
+BLOCK_S = 0.1
+"""Blocks of the covariance are at least so long."""
 SETTLED = 1e-2
 """Reweighting ends when no parameter moves by more than this share of its s.d."""
 
@@ -56,7 +58,7 @@ class ArmFit:
         The answer with its covariance from the record's blocks alone.
     covariance : (b, b)
         With the torque scales' part.
-    ols : ArmSolution
+    ols : (b,)
         Ordinary least squares on the same rows.
     settings : RowSettings
     band_record : BandRecord or None
@@ -80,7 +82,7 @@ class ArmFit:
     method: Method
     solution: ArmSolution
     covariance: Floats
-    ols: ArmSolution
+    ols: Floats
     settings: RowSettings
     band_record: BandRecord | None
     triangle: Floats
@@ -256,35 +258,37 @@ def fit_arm(
         still_speed = dead_zone(first, band, np.zeros(n) if speed_limit is None else speed_limit)
     chosen = position_filter(band, first.rate_hz) if positions == "default" else positions
     settings = RowSettings(band, chosen, np.asarray(still_speed, dtype=np.float64), leak)
-    triangles = ArmTriangles(base)
+    record = settings.record_of(first.rate_hz)
+    block = round(BLOCK_S * (first.rate_hz if record is None else record.rate_hz / record.decimation))
+    triangles = ArmTriangles(base, block)
     for rows in RowMaker(base, settings).rows(watched):
         triangles.add(rows)
     triangles.check(names)
-    ols = triangles.solve(np.ones(n))
-    solution = ols if method == "ols" else triangles.solve(triangles.residual(ols.values))
+    ols = triangles.least_squares(np.ones(n))
+    solution = triangles.solve(np.ones(n) if method == "ols" else triangles.residual(ols))
     rounds, converged, used = 0, True, triangles
     if method == "irls":
-        solution, used, rounds, converged = _reweighted(base, settings, records, solution)
+        solution, used, rounds, converged = _reweighted(base, settings, records, solution, block)
     scale = np.zeros(n) if torque_scale_uncertainty is None else np.asarray(torque_scale_uncertainty, dtype=np.float64)
     pull = solution.sensitivity * scale
     triangle, right = stacked(base, used.whole(), solution.sigma)
     share = 1.0 - float(triangles.rows.sum()) / max(triangles.total * n, 1)
     return ArmFit(
         base, method, solution, solution.covariance + pull @ pull.T, ols, settings,
-        None if band is None else band.record(first.rate_hz), triangle, right, used.rows, share, scale, rounds,
+        record, triangle, right, used.rows, share, scale, rounds,
         converged, watched.paths(), tuple(watched.sources),
     )  # fmt: skip
 
 
 def _reweighted(
-    base: BaseParameters, settings: RowSettings, records: Iterable[ArmRecord], start: ArmSolution
+    base: BaseParameters, settings: RowSettings, records: Iterable[ArmRecord], start: ArmSolution, block: int
 ) -> tuple[ArmSolution, ArmTriangles, int, bool]:
     """Huber's weights on residuals over each joint's robust s.d., until the answer stays."""
     solution, converged = start, False
-    triangles, turn = ArmTriangles(base), 0
+    triangles, turn = ArmTriangles(base, block), 0
     while turn < MOST_ROUNDS:
         turn += 1
-        triangles, sizes = ArmTriangles(base), _Sizes(base.law.n)
+        triangles, sizes = ArmTriangles(base, block), _Sizes(base.law.n)
         for rows in RowMaker(base, settings).rows(records):
             left = np.abs(rows.torque - predicted(base, solution.values, rows))
             sizes.add(left, rows.moving)

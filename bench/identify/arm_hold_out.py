@@ -204,7 +204,7 @@ def hold_out_arm(
         Sums.of(each, rated).score(),
         Sums.of(moving, rated).score(),
         match,
-        None if band is None else band.record(seen[0].rate_hz),
+        fit.settings.at(band).record_of(seen[0].rate_hz),
         1.0 - sum(one.rows for one in moving) / total,
         fit.condition_number,
     )

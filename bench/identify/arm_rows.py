@@ -18,14 +18,16 @@ from bench.identify.arm_band import StreamedBand
 from bench.identify.arm_base import BaseParameters
 from bench.identify.arm_record import ArmRecord
 from bench.identify.blas import single_thread
-from bench.identify.filtering import REACH, LowPass, differentiate
+from bench.identify.filtering import REACH, BandRecord, LowPass, differentiate
 from bench.identify.joint_dynamics import LEAK, NOISE_FACTOR, direction_filter, velocity_noise
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 CHUNK = 1024
-MOTION = 4096
+MOTION = 8192
+GATHERED = 128
+ROWS_PER_CUTOFF = 10.0
 POSITION_FACTOR = 5.0
 """Positions are low-passed at so many times the band before they are differentiated."""
 SPEED_SHARE = 0.01
@@ -53,6 +55,19 @@ class RowSettings:
     position_filter: LowPass | None
     still_speed: Floats
     leak: float | None = LEAK
+
+    def thinning(self, rate_hz: float) -> int:
+        """One row in so many is made: what is left is ten times the positions' cut-off at least.
+
+        Torque then goes through the positions' filter too, so what lies between the rows is below a ten-thousandth.
+        """
+        if self.band is None or self.position_filter is None:
+            return 1
+        return max(1, int(rate_hz / (ROWS_PER_CUTOFF * self.position_filter.cutoff_hz)))
+
+    def record_of(self, rate_hz: float) -> BandRecord | None:
+        """What the band does to a record's rows."""
+        return None if self.band is None else self.band.record(rate_hz / self.thinning(rate_hz))
 
     def at(self, band: LowPass | None) -> RowSettings:
         """The same in another band."""
@@ -91,7 +106,6 @@ class RowMaker:
     def __init__(self, base: BaseParameters, settings: RowSettings) -> None:
         self.base, self.settings = base, settings
         n = base.law.n
-        self._links = np.empty((CHUNK, n, 10 * n))
         self._wide = np.empty((CHUNK, base.width + 2 * n))
         self._last: tuple[str, tuple[str, ...], int] = ("", (), -1)
         self._index_before = 0
@@ -122,8 +136,11 @@ class RowMaker:
         self._index_before = record.first_index
         band, rate, k = self.settings.band, record.rate_hz, len(record.position)
         edge = self._edge(rate)
-        low = None if band is None else StreamedBand(band, rate, self._wide.shape[1], record.first_index + edge)
-        needed = edge + (0 if low is None else low.reach)
+        thin = self.settings.thinning(rate)
+        edge += -(record.first_index + edge) % thin  # rows that are made are multiples of the thinning in their record
+        index = (record.first_index + edge) // thin
+        low = None if band is None else StreamedBand(band, rate / thin, self._wide.shape[1], index)
+        needed = edge + (0 if low is None else low.reach * thin)
         if 2 * needed >= k:
             raise Refused(
                 f"{k} rows at {rate:.4g} Hz are too few: the filters need {needed} at each end",
@@ -132,12 +149,19 @@ class RowMaker:
                 remedy="Take a longer stretch, or a higher cut-off",
             )
         step = 1 if low is None else low.step
-        for start in range(edge, k - edge, MOTION):
-            for first, wide in self._wide_rows(record, start, min(start + MOTION, k - edge), low):
+        waiting: list[Floats] = []
+        motion = MOTION // thin * thin
+        for start in range(edge, k - edge, motion):
+            for first, wide in self._wide_rows(record, start, min(start + motion, k - edge), low):
                 spare = max(0, -(-(done + 1 - first) // step))  # came out of the piece before
                 if spare < len(wide):
-                    yield self._split(wide[spare:])
+                    waiting.append(wide[spare:])
                     done = first + (len(wide) - 1) * step
+                if sum(map(len, waiting)) >= GATHERED:
+                    yield self._split(np.concatenate(waiting))
+                    waiting = []
+        if waiting:
+            yield self._split(np.concatenate(waiting))
         self._last = (record.source, record.phases, done)
 
     def _edge(self, rate: float) -> int:
@@ -161,19 +185,23 @@ class RowMaker:
             found = differentiate(np.ascontiguousarray(q[:, j]), rate)
             v[:, j], a[:, j] = found.velocity, found.acceleration
         slow = v if band is None else direction_filter(band, rate).smooth(v, rate)
-        core = slice(start - window.start, stop - window.start)
-        q, v, a, slow = (np.ascontiguousarray(x[core]) for x in (q, v, a, slow))
+        thin = self.settings.thinning(rate)
+        core = slice(start - window.start, stop - window.start, thin)
+        torque = record.torque[window]
+        if thin > 1 and positions is not None:
+            torque = positions.smooth(torque, rate)
+        q, v, a, slow, torque = (np.ascontiguousarray(x[core]) for x in (q, v, a, slow, torque))
         still = self.settings.leak is not None or band is None
         zone = self.base.law.still(slow, self.settings.still_speed) if still else v
         n, width = q.shape[1], self.base.width
         chunk = CHUNK if low is None else max(low.block, CHUNK // low.block * low.block)
         if chunk > len(self._wide):
-            self._wide, self._links = np.empty((chunk, width + 2 * n)), np.empty((chunk, n, 10 * n))
+            self._wide = np.empty((chunk, width + 2 * n))
         for first in range(0, len(q), chunk):
             rows = slice(first, min(first + chunk, len(q)))
             wide = self._wide[: rows.stop - first]
-            self.base.fill(q[rows], v[rows], a[rows], slow[rows], wide[:, :width], self._links)
-            wide[:, width : width + n] = record.torque[start + first : start + rows.stop]
+            self.base.fill(q[rows], v[rows], a[rows], slow[rows], wide[:, :width])
+            wide[:, width : width + n] = torque[rows]
             wide[:, width + n :] = zone[rows]
             if low is None:
                 yield record.first_index + start + first, wide.copy()

@@ -65,15 +65,17 @@ class ArmTriangles:
     Parameters
     ----------
     base : BaseParameters
+    block_rows : int
+        Rows of the smallest block.
     """
 
-    def __init__(self, base: BaseParameters) -> None:
+    def __init__(self, base: BaseParameters, block_rows: int = BLOCK_ROWS) -> None:
         self.base = base
         n = base.law.n
         self.rows = np.zeros(n, dtype=np.int64)
         self.total = 0
         self._blocks: list[list[Floats]] = []
-        self._target, self._taken, self._waiting_rows = BLOCK_ROWS, 0, 0
+        self._target, self._taken, self._waiting_rows = max(block_rows, BLOCK_ROWS), 0, 0
         self._waiting: list[list[Floats]] = [[] for _ in range(n)]
 
     def add(self, rows: FilteredRows, root: Floats | None = None) -> None:
@@ -95,8 +97,8 @@ class ArmTriangles:
     def _take(self, rows: FilteredRows, root: Floats | None, part: slice) -> None:
         for j, spots in enumerate(self.base.spots):
             use = rows.moving[part, j]
-            found = np.empty((int(use.sum()), len(spots) + 1))
-            found[:, :-1] = rows.columns[part][np.ix_(use, spots)]
+            found = np.empty((int(use.sum()), spots.stop - spots.start + 1))
+            found[:, :-1] = rows.columns[part, spots][use]
             found[:, -1] = rows.torque[part, j][use]
             if root is not None:
                 found *= root[part, j][use][:, None]
@@ -161,8 +163,16 @@ class ArmTriangles:
                 remedy="Record for longer, or exclude less",
             )
 
+    def least_squares(self, sigma: Floats) -> Floats:
+        """Values (b,) alone, with every joint's rows over its ``sigma`` (n,); what is not told is of least norm."""
+        triangle, right = stacked(self.base, self.whole(), sigma)
+        scale = np.linalg.norm(triangle, axis=0)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        with single_thread():
+            return np.asarray(np.linalg.lstsq(triangle / scale, right, rcond=None)[0] / scale)
+
     def solve(self, sigma: Floats) -> ArmSolution:
-        """Least squares with every joint's rows over its ``sigma`` (n,).
+        """Least squares with every joint's rows over its ``sigma`` (n,), and all that is known of it.
 
         Raises
         ------
