@@ -210,7 +210,7 @@ def _independent(columns: Floats) -> tuple[Indices, Floats]:
 
 def _spelled(names: Sequence[str], row: Floats, lead: int, n: int) -> str:
     """Spell a group: its leading parameter first, then the others from the base on."""
-    others = sorted((k for k in np.flatnonzero(row).tolist() if k != lead), key=lambda k: _rank(names[k], n))
+    others = sorted((int(k) for k in np.flatnonzero(row) if k != lead), key=lambda k: _rank(names[k], n))
     text = names[lead]
     for k in others:
         size = abs(float(row[k]))

@@ -27,6 +27,8 @@ Flags = NDArray[np.bool_]
 CHUNK = 1024
 MOTION = 8192
 GATHERED = 128
+LOOKED_AT = 16384
+"""Rows, in the middle of a record, that its velocity's noise is read from."""
 ROWS_PER_CUTOFF = 10.0
 POSITION_FACTOR = 5.0
 """Positions are low-passed at so many times the band before they are differentiated."""
@@ -89,7 +91,8 @@ def dead_zone(record: ArmRecord, band: LowPass | None, speed_limit: Floats) -> F
     if band is None:
         return np.asarray(share)
     low = direction_filter(band, record.rate_hz)
-    noise = [velocity_noise(column, record.rate_hz, low) for column in record.position.T]
+    first = max(0, len(record.position) - LOOKED_AT) // 2
+    noise = [velocity_noise(column, record.rate_hz, low) for column in record.position[first : first + LOOKED_AT].T]
     return np.maximum(share, NOISE_FACTOR * np.array(noise))
 
 

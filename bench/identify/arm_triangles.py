@@ -179,33 +179,34 @@ class ArmTriangles:
         Refused
             ``rank_deficient`` with the names of what cannot be told apart.
         """
-        blocks = self.blocks()
         with single_thread():
-            parts = [_stacked(self.base, block, sigma) for block in blocks]
-            stacked, right = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-            joint = np.concatenate([part[2] for part in parts])
+            blocks = [np.column_stack(_stacked(self.base, block, sigma)) for block in self.blocks()]
+            blocks = [_triangle([block]) for block in blocks if len(block)]
+            edges = np.cumsum([0, *(len(block) for block in blocks)])
+            whole = np.concatenate(blocks)
+            stacked, right = whole[:, :-1], whole[:, -1]
             scale = np.linalg.norm(stacked, axis=0)
             q, r = np.linalg.qr(stacked)
             condition = condition_number(r, scale, self.base.leading)
             inverse = np.linalg.inv(r / scale)
             values = inverse @ (q.T @ right)
             left = right - stacked @ (values / scale)
-            edges = np.cumsum([0, *(len(part[1]) for part in parts)])
-            cut = [(q[a:b], left[a:b]) for a, b in pairwise(edges) if b > a]
-            shifts, cut = independent_shifts(cut)
+            shifts, cut = independent_shifts([(q[a:b], left[a:b]) for a, b in pairwise(edges)])
             count = len(cut)
             covariance = (count - 1) / count * (inverse @ (shifts.T @ shifts) @ inverse.T)
             shares = np.array([np.sum((part @ inverse.T) ** 2, axis=0) for part, _ in cut])
             shares /= shares.sum(axis=0)
-            square = np.array([float(np.sum(left[joint == j] ** 2)) for j in range(len(sigma))])
-            pull = np.stack([inverse @ (q[joint == j].T @ right[joint == j]) for j in range(len(sigma))], axis=1)
+            pull = np.zeros((len(scale), len(sigma)))
+            for j, (triangle, own) in enumerate(zip(self.whole(), self.base.joint_columns, strict=True)):
+                pull[own, j] = triangle[:, :-1].T @ triangle[:, -1] / sigma[j] ** 2
+            pull = inverse @ (inverse.T @ (pull / scale[:, None]))
         return ArmSolution(
             values / scale,
             covariance / np.outer(scale, scale),
             np.maximum(1.0 / np.sum(shares**2, axis=0) - 1.0, 1.0),
             condition,
             sigma,
-            sigma * np.sqrt(square / np.maximum(self.rows, 1)),
+            self.residual(values / scale),
             pull / scale[:, None],
             count,
         )
@@ -224,21 +225,19 @@ def _triangle(parts: Sequence[Floats]) -> Floats:
     return np.asarray(np.linalg.qr(rows, mode="r")) if len(rows) > rows.shape[1] else rows
 
 
-def _stacked(base: BaseParameters, block: Sequence[Floats], sigma: Floats) -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Weighted rows of all joints in all base columns, response, and which joint a row is of."""
-    counts = [len(triangle) for triangle in block]
-    rows = np.zeros((sum(counts), base.count))
+def _stacked(base: BaseParameters, block: Sequence[Floats], sigma: Floats) -> tuple[Floats, Floats]:
+    """Weighted rows of all joints in all base columns, and response."""
+    rows = np.zeros((sum(len(triangle) for triangle in block), base.count))
     first = 0
     for triangle, own, weight in zip(block, base.joint_columns, sigma, strict=True):
         rows[first : first + len(triangle), own] = triangle[:, :-1] / weight
         first += len(triangle)
-    right = np.concatenate([triangle[:, -1] / weight for triangle, weight in zip(block, sigma, strict=True)])
-    return rows, right, np.repeat(np.arange(len(counts)), counts)
+    return rows, np.concatenate([triangle[:, -1] / weight for triangle, weight in zip(block, sigma, strict=True)])
 
 
 def stacked(base: BaseParameters, triangles: Sequence[Floats], sigma: Floats) -> tuple[Floats, Floats]:
     """Reduce weighted triangles of all joints to one: ``R`` (b, b) and ``y`` (b,) without what no fit can reach."""
-    rows, right, _ = _stacked(base, triangles, sigma)
+    rows, right = _stacked(base, triangles, sigma)
     with single_thread():
         triangle = np.asarray(np.linalg.qr(np.column_stack([rows, right]), mode="r"))
     return triangle[: base.count, :-1], triangle[: base.count, -1]

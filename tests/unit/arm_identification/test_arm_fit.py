@@ -12,6 +12,7 @@ from bench.errors import Refused
 from bench.identify.arm_fit import fit_arm
 from bench.identify.arm_hold_out import hold_out_arm
 from bench.identify.arm_record import ArmRecord
+from bench.identify.arm_rows import RowSettings, dead_zone
 from bench.identify.filtering import LowPass
 
 SLOW = np.full(6, 0.02)
@@ -192,3 +193,32 @@ def test_the_hold_out_knows_its_baselines_and_a_repeat(bed: Any) -> None:
     with pytest.raises(Refused) as refusal:
         hold_out_arm(fit, [], band)
     assert refusal.value.reason == "too_short"
+
+
+def test_fewer_rows_are_made_where_the_band_needs_fewer_and_the_answer_stays(bed: Any) -> None:
+    """5 kHz for a band of 20 Hz: one row in five is made, and the torques lose what would fold into the band."""
+    record = bed.record(30, seconds=6.0, rate=5000.0, noise=0.005)
+    settings = RowSettings(LowPass(20.0), LowPass(100.0), SLOW)
+    assert settings.thinning(5000.0) == 5
+    assert RowSettings(LowPass(20.0), None, SLOW).thinning(5000.0) == 1
+    thin = fit_arm(bed.base, [record], LowPass(20.0), still_speed=SLOW)
+    every = fit_arm(bed.base, [record], LowPass(20.0), still_speed=SLOW, positions=None)
+    assert thin.settings.position_filter == LowPass(100.0)
+    assert thin.band_record is not None
+    assert thin.band_record.rate_hz == 1000.0
+    assert np.abs((thin.values - every.values) / every.standard_deviation).max() < 0.6
+    assert np.abs((thin.values - bed.truth) / thin.standard_deviation).max() < 4.5
+
+
+def test_the_dead_zone_is_a_share_of_the_speed_limit_unless_noise_is_worse(bed: Any) -> None:
+    record = bed.record(31)
+    limits = np.array([1.0, 2.0, 3.0, 4.0, 5.0, np.inf])
+    quiet = dead_zone(record, LowPass(8.0), limits)
+    assert quiet[:5] == pytest.approx(0.01 * limits[:5])
+    assert quiet[5] < 1e-3
+    rough = replace(
+        record, position=record.position + 1e-3 * np.random.default_rng(0).normal(size=record.position.shape)
+    )
+    # four times (2 pi) sigma sqrt(2 f^3 / rate / 3) or so of white noise through 16 Hz
+    found = dead_zone(rough, LowPass(8.0), limits)
+    assert np.all((found > 0.08) & (found < 0.13))
