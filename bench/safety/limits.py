@@ -91,3 +91,48 @@ class JointLimits:
     def narrowed(self, torque_nm: float) -> JointLimits:
         """Return these limits with the torque lowered to ``torque_nm`` [N.m], never raised."""
         return replace(self, torque_nm=min(self.torque_nm, torque_nm))
+
+
+@dataclass(frozen=True)
+class ArmLimits:
+    """What an arm may do, per joint (n,): torque in N.m, speed in rad/s, positions in rad; its servos and its wrist.
+
+    ``force_n`` and ``wrist_torque_nm`` are of the wrist sensor with the weight of tool and payload taken off;
+    ``following_rad`` is how far a joint may be from where the controller wants it.
+    """
+
+    names: tuple[str, ...]
+    torque_nm: tuple[float, ...]
+    speed_rad_s: tuple[float, ...]
+    position_min_rad: tuple[float, ...]
+    position_max_rad: tuple[float, ...]
+    box_min_m: tuple[float, float, float]
+    box_max_m: tuple[float, float, float]
+    tip_speed_m_s: float
+    force_n: float
+    wrist_torque_nm: float
+    temperature_degc: float
+    following_rad: float = 0.2
+
+    def __post_init__(self) -> None:
+        columns = (self.torque_nm, self.speed_rad_s, self.position_min_rad, self.position_max_rad)
+        if len({len(self.names), *map(len, columns)}) != 1:
+            raise _no_limits_of_an_arm("they are not one for each joint")
+        finite = all(math.isfinite(number) for column in columns for number in column)
+        singles = (self.tip_speed_m_s, self.force_n, self.wrist_torque_nm, self.following_rad)
+        if not finite or not all(number > 0 for number in (*self.torque_nm, *self.speed_rad_s, *singles)):
+            raise _no_limits_of_an_arm("some are not positive numbers")
+        if any(low >= high for low, high in zip(self.position_min_rad, self.position_max_rad, strict=True)):
+            raise _no_limits_of_an_arm("a lower position limit is not below its upper one")
+
+    def narrowed(self, force_n: float) -> ArmLimits:
+        """Return these limits with the force at the wrist lowered to ``force_n`` [N], never raised."""
+        return replace(self, force_n=min(self.force_n, force_n))
+
+
+def _no_limits_of_an_arm(why: str) -> LimitError:
+    return LimitError(
+        f"these are no limits of an arm: {why}",
+        reason="bad_limits",
+        remedy="Correct [[arm.joints]] and [safety] of the rig profile.",
+    )

@@ -49,6 +49,9 @@ class Stand:
         does not answer any more, since the enable line takes its supply, contradicts nothing.
     settle_s : float
         How long it is given to come to a stand [s].
+    witness_tolerance, witness_unit : float, str, optional
+        What a witness that tells a stand by something else than the position may report, and its unit; the position's
+        unless given.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Stand:
     unit: str
     readback: Callable[[], str] | None = None
     settle_s: float = SETTLE_S
+    witness_tolerance: float | None = None
+    witness_unit: str = ""
 
 
 class StillDriven(Exception):
@@ -139,15 +144,23 @@ def _verify_stand(stand: Stand, clock: Clock, encoders: Sequence[Callable[[], fl
         sleep(clock, WATCH_S)
         return abs(stand.position() - first)
 
-    watchers = [("stand seen by the encoder", watch) for watch in encoders]
-    for name, watch in [*watchers, ("stand seen by the controller", by_controller)]:
+    witnessed = (stand.tolerance, stand.unit)
+    seen_by = "stand seen by the encoder"
+    if stand.witness_tolerance is not None:
+        witnessed = (stand.witness_tolerance, stand.witness_unit)
+        seen_by = "stand felt by the sensor"
+    watchers = [(seen_by, watch, *witnessed) for watch in encoders]
+    controller = ("stand seen by the controller", by_controller, stand.tolerance, stand.unit)
+    for name, watch, tolerance, unit in [*watchers, controller]:
         try:
             moved = watch()
         except Exception as error:
             steps.append(Step(name, False, _short(error)))
             continue
-        told = f"{moved * 1e3:.1f} um" if stand.unit == "mm" else f"{moved * 1e3:.2f} mrad"
-        steps.append(Step(name, moved <= stand.tolerance, f"moved {told} in {WATCH_S:g} s"))
+        told = {"mm": f"moved {moved * 1e3:.1f} um", "rad": f"moved {moved * 1e3:.2f} mrad"}.get(
+            unit, f"changed by {moved:.2g} {unit}"
+        )
+        steps.append(Step(name, moved <= tolerance, f"{told} in {WATCH_S:g} s"))
         return steps[-1].ok
     return False
 
