@@ -6,8 +6,8 @@
         station.stage.start_move(10.0, 2.0)          # through the limits gate, as everything that moves
 
 The simulated rig differs from a real one in three addresses: the serial URLs, the DAQ's channel and the clock.
-The drivers are the same. What a rig of each kind consists of is in :mod:`bench.station_indenter` and
-:mod:`bench.station_joint`.
+The drivers are the same. What a rig of each kind consists of is in :mod:`bench.station_indenter`,
+:mod:`bench.station_joint` and :mod:`bench.station_arm`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypedDict, Unpack, overload
 
 from bench.clock import WallClock
 from bench.errors import BenchError, ProfileError
-from bench.profile import IndenterRig, JointRig, RigProfile, SpecimenProfile, TwinProfile
+from bench.profile import ArmRig, IndenterRig, JointRig, RigProfile, SpecimenProfile, TwinProfile
 from bench.safety.supervisor import SignalsWhileOpening
 from bench.station_base import Backend, Station
 from bench.station_checks import check_certificates
@@ -132,6 +132,11 @@ def open_station(
             station = open_indenter(opened, rig, addresses, options)
         elif isinstance(rig, JointRig):
             station = open_joint(opened, rig, addresses, options)
+        elif isinstance(rig, ArmRig):
+            # Numbers of an arm need the extra "arm"; other rigs do not.
+            from bench.station_arm import open_arm
+
+            station = open_arm(opened, rig, addresses, options)
         else:
             raise ProfileError(f'there is no station for a rig of kind "{rig.kind}"', where=str(rig.source.path))
         station.open_from(opened, home=home)

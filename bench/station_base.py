@@ -57,6 +57,7 @@ class Station(ABC):
         interlock: Interlock,
         clock: Clock,
         enable_line: str,
+        further_lines: Sequence[str] = (),
         identities: Mapping[str, Identity],
         seed: int | None = None,
         twin: TwinProcess | None = None,
@@ -69,7 +70,7 @@ class Station(ABC):
         self.seed = seed
         self.twin = twin
         self.interlock = interlock
-        self.daq = GuardedDaq(daq, reserved_lines=(enable_line,))
+        self.daq = GuardedDaq(daq, reserved_lines=(enable_line, *further_lines))
         self.identities = dict(identities)
         self.supervisor = Supervisor(clock, make_safe=self.make_safe, last_resort=interlock.drop)
         self._safe: SafeStateReport | None = None

@@ -7,7 +7,7 @@ from datetime import date
 
 from bench.errors import CalibrationError, InstrumentError
 from bench.instruments.protocols import Identity
-from bench.profile import IndenterRig, JointRig, RigProfile
+from bench.profile import ArmRig, IndenterRig, JointRig, RigProfile
 
 
 def check_certificates(rig: RigProfile, today: date) -> None:
@@ -50,6 +50,8 @@ def check_identities(rig: RigProfile, identities: Mapping[str, Identity]) -> Non
             )
     sensor = identities.get("force_sensor")
     expected = rig.force_sensor.serial_number if isinstance(rig, IndenterRig) else None
+    if isinstance(rig, ArmRig):  # its servos cannot be asked for a serial number: the driver compares their models
+        expected = rig.wrist_sensor.serial_number
     if sensor is not None and expected is not None and sensor.serial_number != expected:
         raise CalibrationError(
             f"the calibration is that of {sensor.serial_number}, the profile says {expected} is mounted",

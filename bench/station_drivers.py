@@ -8,19 +8,21 @@ from typing import Any
 
 from bench.clock import Clock
 from bench.instruments.ati_cal import AtiCalibration, AtiForceTorque
+from bench.instruments.dynamixel import DynamixelBus
+from bench.instruments.dynamixel_setup import Servo
 from bench.instruments.load_cell import LoadCell
 from bench.instruments.moteus import MoteusDrive
-from bench.instruments.protocols import BridgeInput, Daq, ForceSensor, JointDrive, LinearStage, VoltageInput
+from bench.instruments.protocols import ArmDrives, BridgeInput, Daq, ForceSensor, JointDrive, LinearStage, VoltageInput
 from bench.instruments.zaber_ascii import ZaberAsciiStage
-from bench.profile import AtiSensorProfile, IndenterRig, JointRig, RigProfile
+from bench.profile import ArmRig, AtiSensorProfile, IndenterRig, JointRig, RigProfile
 
 
 @dataclass(frozen=True)
 class Addresses:
     """What tells a real rig from a simulated one: where its devices are reached, and whose time it is.
 
-    ``serial`` holds the URLs of the serial devices by name, ``stage`` or ``drive``. The DAQ is reached by a gRPC
-    channel, by the address of a device server, or (neither) by the driver on this machine.
+    ``serial`` holds the URLs of the serial devices by name, ``stage``, ``drive`` or ``arm``. The DAQ is reached by a
+    gRPC channel, by the address of a device server, or (neither) by the driver on this machine.
     """
 
     serial: Mapping[str, str]
@@ -50,6 +52,8 @@ def serial_ports(rig: RigProfile) -> dict[str, str]:
     """Return the serial devices of ``rig`` and the ports its profile gives them."""
     if isinstance(rig, IndenterRig):
         return {"stage": rig.stage.port}
+    if isinstance(rig, ArmRig):
+        return {"arm": rig.bus.port}
     return {"drive": rig.drive.port} if isinstance(rig, JointRig) else {}
 
 
@@ -74,6 +78,21 @@ def open_drive(rig: JointRig, addresses: Addresses) -> JointDrive:
     )
 
 
+def open_arm_drives(rig: ArmRig, addresses: Addresses) -> ArmDrives:
+    """Open the servos of ``rig``. Raises :class:`~bench.errors.InstrumentError` that names those missing or others."""
+    bus = rig.bus
+    return DynamixelBus(
+        addresses.serial["arm"],
+        clock=addresses.clock,
+        servos=[Servo(servo.id, servo.model, servo.max_current.to("A")) for servo in rig.servos],
+        baud=bus.baud,
+        return_delay_s=bus.return_delay.to("s"),
+        reply_deadline_s=bus.reply_deadline.to("s"),
+        watchdog_s=bus.watchdog.to("s"),
+        fast_sync_read=bus.fast_sync_read,
+    )
+
+
 def open_daq(rig: RigProfile, addresses: Addresses) -> Daq:
     """Open the DAQ of ``rig``. Raises :class:`~bench.errors.InstrumentError`; without a driver it says what to do."""
     # nidaqmx and grpc take a while to import: not before a rig is really opened.
@@ -92,15 +111,7 @@ def open_force_sensor(rig: IndenterRig) -> ForceSensor:
     """Make the converter of ``rig``'s force sensor. Raises :class:`~bench.errors.CalibrationError`."""
     sensor = rig.force_sensor
     if isinstance(sensor, AtiSensorProfile):
-        path = rig.calibration_path()
-        assert path is not None, "an ATI profile names its calibration file"
-        volts = sensor.voltage_range.to("V")
-        return AtiForceTorque(
-            AtiCalibration.read(path),
-            [VoltageInput(channel, -volts, volts, sensor.terminal) for channel in sensor.channels],
-            pressing_axis=sensor.pressing_axis,
-            sign=sensor.sign,
-        )
+        return _ati(rig, sensor)
     span = sensor.bridge_range.to("mV/V")
     return LoadCell(
         BridgeInput(
@@ -114,5 +125,22 @@ def open_force_sensor(rig: IndenterRig) -> ForceSensor:
         sensor.capacity.to("N"),
         sensor.sensitivity.to("mV/V"),
         serial_number=sensor.serial_number or "",
+        sign=sensor.sign,
+    )
+
+
+def open_wrist_sensor(rig: ArmRig) -> AtiForceTorque:
+    """Make the converter of ``rig``'s wrist sensor. Raises :class:`~bench.errors.CalibrationError`."""
+    return _ati(rig, rig.wrist_sensor)
+
+
+def _ati(rig: IndenterRig | ArmRig, sensor: AtiSensorProfile) -> AtiForceTorque:
+    path = rig.calibration_path()
+    assert path is not None, "an ATI profile names its calibration file"
+    volts = sensor.voltage_range.to("V")
+    return AtiForceTorque(
+        AtiCalibration.read(path),
+        [VoltageInput(channel, -volts, volts, sensor.terminal) for channel in sensor.channels],
+        pressing_axis=sensor.pressing_axis,
         sign=sensor.sign,
     )
