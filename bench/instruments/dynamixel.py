@@ -96,6 +96,7 @@ class DynamixelBus:
         self._names = {servo.id: f"servo id {servo.id} (joint {k + 1})" for k, servo in enumerate(servos)}
         self._on = False
         self._last_ns = clock.now_ns()
+        self._timeouts = 0
         self._line = SerialLine(url, baud=baud, clock=clock, slice_s=QUIET_S)
         self._bus = DynamixelLine(
             self._line, clock=clock, where=self._where, names=self._names, baud=baud, reply_deadline_s=reply_deadline_s
@@ -194,7 +195,7 @@ class DynamixelBus:
         for servo_id in self.ids:
             bus.write(servo_id, table.goal_current.address, bytes(2))
             self._confirm(servo_id, table.goal_current, 0, "goal current")
-        self._on = True
+        self._on, self._timeouts = True, bus.statistics.timeouts
         try:
             for servo_id in self.ids:
                 bus.write(servo_id, table.torque_enable.address, b"\x01")
@@ -217,12 +218,13 @@ class DynamixelBus:
         DriveWatchdogTripped
             One has tripped: :meth:`clear_faults` first.
         """
-        self._set_watchdog_time(timeout_s)
-        steps = round(self.watchdog_s / WATCHDOG_STEP_S)
         register = self._table.bus_watchdog
         for servo_id in self.ids:
             if self._bus.read(servo_id, register.address, 1)[0] == WATCHDOG_TRIPPED:
                 raise self._tripped([servo_id])
+        self._set_watchdog_time(timeout_s)
+        steps = round(self.watchdog_s / WATCHDOG_STEP_S)
+        for servo_id in self.ids:
             self._bus.write(servo_id, register.address, bytes([steps]))
             self._confirm(servo_id, register, steps, "bus watchdog")
 
@@ -293,9 +295,8 @@ class DynamixelBus:
             if not waiting:
                 self._on = False
                 return
-        names = ", ".join(self._names[servo_id] for servo_id in waiting)
         raise InstrumentError(
-            f"{names}: told to stop {STOP_ATTEMPTS} times, and the motor is not confirmed to be off",
+            f"{self._list(waiting)}: told to stop {STOP_ATTEMPTS} times, and the motor is not confirmed to be off",
             where=self._where,
             remedy="Cut the servos' power with the enable line or the e-stop",
         ) from why
@@ -307,16 +308,22 @@ class DynamixelBus:
     # -- checks -------------------------------------------------------------------------------------------------------
 
     def _check_silence(self) -> None:
-        """Look whether the watchdogs have tripped when the bus was silent for nearly their time."""
+        """Look at the servos when the bus was silent for nearly the watchdog's time, or a reply was missing."""
         now = self._clock.now_ns()
         silent_ns, self._last_ns = now - self._last_ns, now
-        if silent_ns > self._silence_ns and self._on:
-            states = self._sync(self._table.bus_watchdog)
-            tripped = [servo_id for servo_id in self.ids if states[servo_id][0] == WATCHDOG_TRIPPED]
-            if tripped:
-                raise self._tripped(tripped)
+        timeouts = self._bus.statistics.timeouts
+        if self._on and (silent_ns > self._silence_ns or timeouts != self._timeouts):
+            health = self._require_health()
+            self._timeouts = self._bus.statistics.timeouts
+            off = [k for k, on in zip(self.ids, health.torque_enabled, strict=True) if not on]
+            if off:
+                raise InstrumentError(
+                    f"{self._list(off)} no longer switched on: rebooted, without supply for a while, or told so",
+                    where=self._where,
+                    remedy="Look for a loss of supply and for another program on the bus; stop and start anew",
+                )
 
-    def _require_health(self) -> None:
+    def _require_health(self) -> ArmHealth:
         health = self.health()
         for servo_id, bits in zip(self.ids, health.hardware_error, strict=True):
             if bits:
@@ -324,12 +331,12 @@ class DynamixelBus:
         tripped = [k for k, over in zip(self.ids, health.watchdog_tripped, strict=True) if over]
         if tripped:
             raise self._tripped(tripped)
+        return health
 
     def _sync(self, register: Register) -> dict[int, bytes]:
-        what = f"to a sync read of register {register.address}"
         answers = self._bus.gather(self.ids, register.address, register.size, fast=self.fast, delay_s=self._delay_s)
         if len(answers) < len(self.ids):
-            raise self._bus.absence(self.ids, what)
+            raise self._bus.absence(self.ids, f"to a sync read of register {register.address}")
         return {servo_id: answer.data for servo_id, answer in answers.items()}
 
     def _confirm(self, servo_id: int, register: Register, value: int, name: str) -> None:
@@ -371,6 +378,9 @@ class DynamixelBus:
         (count,) = struct.unpack("<i", self._bus.read(servo_id, self._table.present_position.address, 4))
         return int(count)
 
+    def _list(self, ids: Sequence[int]) -> str:
+        return ", ".join(self._names[servo_id] for servo_id in ids)
+
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def _fault(self, servo_id: int) -> DriveFault:
@@ -379,9 +389,8 @@ class DynamixelBus:
         return DriveFault(f"{self._names[servo_id]} has stopped: {text}", code=bits, where=self._where, remedy=remedy)
 
     def _tripped(self, ids: Sequence[int]) -> DriveWatchdogTripped:
-        names = ", ".join(self._names[servo_id] for servo_id in ids)
         return DriveWatchdogTripped(
-            f"the bus watchdog of {names} has tripped: the bus was silent for {self.watchdog_s:g} s",
+            f"the bus watchdog of {self._list(ids)} has tripped: the bus was silent for {self.watchdog_s:g} s",
             where=self._where,
             remedy="Look for what held up the control loop; bring the rig to its safe state, then clear the faults",
         )
