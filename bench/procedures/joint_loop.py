@@ -30,10 +30,10 @@ from numpy.typing import NDArray
 
 from bench.archive import RunWriter
 from bench.clock import tick_wait
-from bench.errors import SafetyAbort
 from bench.instruments.protocols import DriveState
 from bench.procedures.joint_recording import JointChannels, Samples, group_specs
-from bench.procedures.joint_tick import Command, Controller, LoopView, Taken, Tick, Timing, joined
+from bench.procedures.joint_tick import Command, Controller, LoopView, Taken, Tick, joined
+from bench.procedures.ticks import TickGrid
 from bench.profile import JointLoad, OutputLock, SpecimenProfile
 from bench.safety.joint_watch import JointWatch, passed_on
 from bench.station import JointStation
@@ -79,8 +79,8 @@ class JointRecording:
         self.text = "starting"
         self.gear_ratio = rig.drive.gear_ratio
         self.rate_hz = rig.loop.rate.to("Hz")
-        self.period_s = 1.0 / self.rate_hz
-        self.timing = Timing()
+        self.grid = grid = TickGrid(writer, self.rate_hz, rig.loop.max_missed)
+        self.period_s, self.timing = grid.period_s, grid.timing
         locked = isinstance(specimen, OutputLock)
         self.watch = JointWatch(self.gear_ratio, rig.joint.rated_torque.to("N.m"), locked=locked)
         self._weight_nm = _weight(specimen)
@@ -95,16 +95,11 @@ class JointRecording:
         self._motor_inertia = rig.joint.motor_inertia.to("kg.m2")
         self._planned_s = planned_s
         self._progress = progress
-        self._period_ns = round(1e9 / self.rate_hz)
-        self._max_missed = rig.loop.max_missed
         self._drain_ticks = max(1, round(rig.loop.drain.to("s") * self.rate_hz))
-        self._grid_ns = 0
-        self._zero_ns = 0
         self._rows: list[Row] = []
         self._state: DriveState | None = None
         self._tick = Tick()
         self._command = Command()
-        self._noted_missed = False
 
     # -- start and end
 
@@ -123,7 +118,7 @@ class JointRecording:
         drive = self._drive
         channels = self.channels
         channels.start(drive.angle(drive.state()))
-        self._zero_ns = self._grid_ns = channels.anchor.clock_ns
+        self.grid.zero_ns = channels.anchor.clock_ns
         block = max(2, round(self._drain_ticks * self.period_s * channels.rate_hz))
         angle, weight_nm = channels.tare(block, self._weight_nm)
         self._state = state = drive.state()
@@ -151,15 +146,7 @@ class JointRecording:
 
     def note_timing(self) -> None:
         """Archive what the loop's time was like, and how well rows and DAQ samples are aligned by it."""
-        timing, anchor = self.timing, self.channels.anchor
-        mean = timing.half_width_sum_s / max(1, timing.ticks)
-        self.event(
-            "info",
-            "timing",
-            f"{timing.ticks} ticks, {timing.missed} missed, at most {timing.largest_lateness_s * 1e6:.0f} us late; "
-            f"rows known to +-{mean * 1e6:.0f} us (mean) and +-{timing.largest_half_width_s * 1e6:.0f} us (largest), "
-            f"the DAQ's sample 0 to +-{anchor.half_width_ns * 1e-3:.1f} us",
-        )
+        self.event("info", "timing", self.timing.told(self.channels.anchor))
 
     def motion_after_stop(self, watch_s: float) -> float:
         """Record on for ``watch_s`` [s] from now and return how far the joint encoder turned meanwhile [rad].
@@ -179,7 +166,7 @@ class JointRecording:
     @property
     def time_s(self) -> float:
         """The present in the time base of the acquisition [s]."""
-        return (self._station.clock.now_ns() - self._zero_ns) * 1e-9
+        return (self._station.clock.now_ns() - self.grid.zero_ns) * 1e-9
 
     def event(self, severity: str, code: str, message: str, time_s: float | None = None) -> None:
         """Archive an event, by default now."""
@@ -215,7 +202,8 @@ class JointRecording:
             self.text = text
         clock, drive, channels = self._station.clock, self._drive, self.channels
         wait, now_ns, torque = tick_wait(clock), clock.now_ns, drive.torque
-        period, zero = self._period_ns, self._zero_ns
+        grid, timing = self.grid, self.timing
+        period, zero = grid.period_ns, grid.zero_ns
         ratio, to_rotor, to_joint = self.gear_ratio, 1.0 / self.gear_ratio, drive.direction * self.gear_ratio
         direction, speed_to_joint = drive.direction, drive.direction / self.gear_ratio
         joint_angle = drive.angle
@@ -225,20 +213,18 @@ class JointRecording:
         taken = Taken()
         left = round(duration_s * self.rate_hz)
         until_drain = self._drain_ticks
-        now = now_ns()
-        deadline = self._grid_ns + -(-(now - self._grid_ns) // period) * period
+        deadline = grid.next(now_ns())
         while left > 0:
             wait(deadline)
             now = now_ns()
             late = now - deadline
             if late >= period:
-                missed = late // period
-                self._miss(missed, now)
+                missed = grid.miss(late, now)
                 deadline += missed * period
                 late -= missed * period
                 left -= missed
             else:
-                self.timing.in_a_row = 0
+                timing.in_a_row = 0
             tick.time_s = time_s = (now - zero) * 1e-9
             tick.motor_angle_rad = angle
             tick.motor_velocity_rad_s = state.rotor_velocity_rad_s * speed_to_joint
@@ -280,26 +266,6 @@ class JointRecording:
         self._state = state
         self._drain(taken)
         return self._view(taken)
-
-    def _miss(self, missed: int, now_ns: int) -> None:
-        timing = self.timing
-        timing.missed += missed
-        timing.in_a_row += missed
-        time_s = (now_ns - self._zero_ns) * 1e-9
-        self.writer.append("ticks", {"missed": [float(missed)]}, [time_s])
-        if not self._noted_missed:
-            self._noted_missed = True
-            self.event(
-                "warning", "missed_ticks", f"{missed} ticks missed; further ones in channel missed_ticks", time_s
-            )
-        if timing.in_a_row > self._max_missed:
-            raise SafetyAbort(
-                f"{timing.in_a_row} ticks of {self.period_s * 1e3:g} ms were missed in a row, at most "
-                f"{self._max_missed} may be",
-                reason="missed_ticks",
-                where="control loop",
-                remedy="Look for other load on the machine, a slow serial port and a slow DAQ; else lower loop.rate.",
-            )
 
     # -- once a drain
 

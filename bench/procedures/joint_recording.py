@@ -1,7 +1,7 @@
 """The hardware-clocked side of a joint's recording: torque and joint angle, drained, converted, archived, watched.
 
-The control loop (:mod:`bench.procedures.joint_loop`) drains what the DAQ has taken about ten times a second; a drain
-asks only for samples that must be there, so that it does not wait.
+The control loop (:mod:`bench.procedures.joint_loop`) drains what the DAQ has taken about ten times a second, see
+:mod:`bench.procedures.sampling`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.archive import DatasetSpec, GroupSpec, RunWriter
-from bench.errors import InstrumentTimeout, SafetyAbort
-from bench.instruments.protocols import Acquisition, Anchor, Block
+from bench.errors import SafetyAbort
+from bench.instruments.protocols import Block
+from bench.procedures.sampling import CHUNK_DRAINS, Sampler
+from bench.procedures.ticks import MISSED
 from bench.safety.joint_watch import JointWatch
 from bench.station import JointStation
 
 Floats = NDArray[np.float64]
 
-#: What a read may take beyond its own length before the DAQ counts as dead [s].
-READ_MARGIN_S = 2.0
-#: How long a drain waits for samples that should be there [s]: the loop stands still meanwhile.
-DRAIN_MARGIN_S = 0.05
-#: Drains that are archived together, as one chunk: what a kill can lose is shorter than their sum (0.5 s).
-CHUNK_DRAINS = 5
 #: How long joint and load rest for the tare [s], and how far the joint may turn meanwhile [rad].
 TARE_S = 1.0
 TARE_STANDSTILL_RAD = 0.005
@@ -61,13 +57,12 @@ def group_specs(station: JointStation) -> list[GroupSpec]:
     voltage = DatasetSpec("raw", "V", "voltage", ("transducer_voltage",), long_name="torque transducer")
     angle = DatasetSpec("encoder", "rad", "angle", ("joint_angle",), long_name="joint encoder")
     torque = DatasetSpec("joint", "N.m", "torque", ("joint_torque",), long_name="torque on the link")
-    missed = DatasetSpec("missed", "count", "count", ("missed_ticks",), long_name="ticks missed just before")
     zero = DatasetSpec("zero", "V", "voltage", ("tare_transducer_voltage",), long_name="mean reading at rest")
     return [
         GroupSpec("torque", (torque,), rate, samples),
         GroupSpec("daq", (voltage, angle), rate, samples),
         GroupSpec("drive", drive, None, ticks),
-        GroupSpec("ticks", (missed,), None, 1),
+        MISSED,
         GroupSpec("tare", (zero,), None, 1),
     ]
 
@@ -84,7 +79,7 @@ class Samples:
 NONE = Samples(np.empty(0), np.empty(0), np.empty(0))
 
 
-class JointChannels:
+class JointChannels(Sampler):
     """The running acquisition of a joint, into an archive.
 
     Parameters
@@ -98,37 +93,18 @@ class JointChannels:
     """
 
     def __init__(self, station: JointStation, writer: RunWriter, watch: JointWatch, torque_limit_nm: float) -> None:
-        self.writer = writer
+        loop = station.rig.loop
+        super().__init__(station, writer, drain_s=loop.drain.to("s"), tick_rate_hz=loop.rate.to("Hz"))
         self.watch = watch
-        self.rate_hz = station.sample_rate_hz
-        self.anchor = Anchor(0, 0, 0)
         self.last = NONE
         self._station = station
         self._limit_nm = torque_limit_nm
-        self._acquisition: Acquisition | None = None
-        self._samples = 0
         self._zero_v = 0.0
         self._direction = station.rig.encoder.direction
-        # A DAQ whose clock is a little slow has not got yet what the host's clock says it should have.
-        self._lag = 1
-        self._largest_lag = max(2, round(0.5 * station.rig.loop.drain.to("s") * self.rate_hz))
-        self._patience_ns = round(0.5e9 / station.rig.loop.rate.to("Hz"))
-
-    @property
-    def time_s(self) -> float:
-        """Time up to which samples were taken over [s]."""
-        return self._samples / self.rate_hz
-
-    @property
-    def running(self) -> bool:
-        return self._acquisition is not None
 
     def start(self, joint_angle_rad: float) -> None:
         """Start the acquisition; the joint stands at ``joint_angle_rad`` [rad]."""
-        self._acquisition = self._station.acquisition(initial_rad=joint_angle_rad)
-        self.anchor = anchor = self._acquisition.start()
-        for group in GROUPS:
-            self.writer.set_anchor(group, anchor.clock_ns, anchor.utc_ns, anchor.half_width_ns)
+        self.begin(self._station.acquisition(initial_rad=joint_angle_rad), GROUPS)
 
     def tare(self, block: int, weight_nm: Callable[[float], float]) -> tuple[float, float]:
         """Record :data:`TARE_S` of rest and take the transducer's zero from it.
@@ -152,7 +128,7 @@ class JointChannels:
         """
         blocks: list[Block] = []
         while self.time_s < TARE_S:
-            blocks.append(self._read(block))
+            blocks.append(self.read(block))
             self.check_saturation(blocks[-1])
             self._station.interlock.check()
             self._station.supervisor.check()
@@ -191,23 +167,9 @@ class JointChannels:
             ``"sensor_saturated"``, ``"sensor_invalid"``, ``"torque_limit"``, ``"travel_limit"``, ``"daq_gap"``. The
             block that shows it is already archived.
         """
-        due = int((now_ns - self.anchor.clock_ns) * 1e-9 * self.rate_hz + 1e-6) - self._lag
-        count = due - self._samples
-        if count <= 0:
+        block = self.due(now_ns)
+        if block is None:
             return NONE
-        before_ns = self._station.clock.now_ns()
-        try:
-            block = self._read(count, DRAIN_MARGIN_S)
-        except InstrumentTimeout as error:
-            raise SafetyAbort(
-                f"the DAQ has not delivered {count} samples that were due {DRAIN_MARGIN_S * 1e3:g} ms ago",
-                reason="daq_gap",
-                where="DAQ",
-                remedy="The device dropped samples or stopped: check its cable and bus.",
-            ) from error
-        waited_ns = self._station.clock.now_ns() - before_ns
-        if waited_ns > self._patience_ns:
-            self._lag = min(self._largest_lag, self._lag + 1 + int(waited_ns * 1e-9 * self.rate_hz))
         samples = self._convert(block)
         self.last = samples
         self.check_saturation(block)
@@ -216,45 +178,21 @@ class JointChannels:
 
     def aftermath(self, watch_s: float) -> Samples:
         """Record on for ``watch_s`` [s] from now, unwatched, and return that stretch."""
-        behind = round((self._station.clock.now_ns() - self.anchor.clock_ns) * 1e-9 * self.rate_hz) - self._samples
-        if behind > 0:
-            self._convert(self._read(behind))
-        self.last = self._convert(self._read(max(2, round(watch_s * self.rate_hz))))
+        for block in self.watched(watch_s):
+            self.last = self._convert(block)
         return self.last
 
-    def close(self) -> None:
-        """Stop and close the acquisition."""
-        if self._acquisition is not None:
-            self._acquisition.close()
-            self._acquisition = None
+    def keep(self, block: Block) -> None:
+        angle = block.encoders[:, :1] * self._direction
+        self.writer.append("daq", {"raw": block.analog, "encoder": angle}, self.times(block))
 
     # -- the steps
 
-    def _read(self, samples: int, timeout_s: float | None = None) -> Block:
-        if self._acquisition is None:
-            raise SafetyAbort("the acquisition has not been started", reason="no_acquisition", where="DAQ")
-        allowed_s = samples / self.rate_hz + READ_MARGIN_S if timeout_s is None else timeout_s
-        block = self._acquisition.read(samples, timeout_s=allowed_s)
-        if block.first_sample != self._samples:
-            raise SafetyAbort(
-                f"samples {self._samples} … {block.first_sample - 1} are missing",
-                reason="daq_gap",
-                where="DAQ",
-                remedy="Look for an overloaded machine or a too short buffer.",
-            )
-        self._samples += len(block.analog)
-        angle = block.encoders[:, :1] * self._direction
-        self.writer.append("daq", {"raw": block.analog, "encoder": angle}, self._times(block))
-        return block
-
     def _convert(self, block: Block) -> Samples:
-        time_s = self._times(block)
+        time_s = self.times(block)
         torque = self._station.joint_torque(block.analog[:, 0], self._zero_v)
         self.writer.append("torque", {"joint": torque}, time_s)
         return Samples(time_s, block.encoders[:, 0] * self._direction, torque)
-
-    def _times(self, block: Block) -> Floats:
-        return np.arange(block.first_sample, block.first_sample + len(block.analog)) / self.rate_hz
 
     def check_saturation(self, block: Block) -> None:
         """Raise where the transducer touches the end of its range, or is not a number."""
@@ -265,7 +203,7 @@ class JointChannels:
             finite = bool(np.isfinite(volts[first]))
             raise SafetyAbort(
                 f"the torque transducer {'touches the end of its range' if finite else 'is not a number'} at "
-                f"{self._times(block)[first]:.3f} s",
+                f"{self.times(block)[first]:.3f} s",
                 reason="sensor_saturated" if finite else "sensor_invalid",
                 where="torque transducer",
                 remedy="Look for an overload or a loose connector; check the transducer before going on.",

@@ -76,24 +76,6 @@ class LoopView:
 
 
 @dataclass
-class Timing:
-    """What the loop's time was like: counts, and half-widths of transactions [s]."""
-
-    ticks: int = 0
-    missed: int = 0
-    in_a_row: int = 0
-    largest_lateness_s: float = 0.0
-    largest_half_width_s: float = 0.0
-    half_width_sum_s: float = 0.0
-
-    def take(self, lateness_s: Floats, half_width_s: Floats) -> None:
-        self.ticks += len(lateness_s)
-        self.largest_lateness_s = max(self.largest_lateness_s, float(lateness_s.max()))
-        self.largest_half_width_s = max(self.largest_half_width_s, float(half_width_s.max()))
-        self.half_width_sum_s += float(half_width_s.sum())
-
-
-@dataclass
 class Taken:
     """What a run has collected for its view."""
 
