@@ -48,6 +48,10 @@ class InstrumentTimeout(InstrumentError):
     """A device did not answer before the deadline."""
 
 
+class BusSilent(InstrumentTimeout):
+    """Nobody on a bus answers: its supply, its cable or its adapter is gone."""
+
+
 class InstrumentDisconnected(InstrumentError):
     """A device went away: unplugged, server gone, port closed under us."""
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bench.clock import Clock
 from bench.errors import DriveFault, DriveWatchdogTripped, InstrumentError, InstrumentTimeout, LimitError
@@ -38,7 +38,7 @@ from bench.instruments.dynamixel_line import BusStatistics, DynamixelLine
 from bench.instruments.dynamixel_models import LONGEST_WATCHDOG_STEPS, WATCHDOG_STEP_S, WATCHDOG_TRIPPED, Register
 from bench.instruments.dynamixel_setup import Servo, ServoMeeting
 from bench.instruments.dynamixel_state import CurrentWriter, StateReader
-from bench.instruments.protocols import ArmHealth, ArmState, Identity
+from bench.instruments.protocols import ArmCondition, ArmHealth, ArmState, Identity
 from bench.instruments.serial_line import SerialLine
 
 STOP_ATTEMPTS = 3
@@ -109,6 +109,7 @@ class DynamixelBus:
             self.fast = fast_sync_read and self._meeting.fast_read_known
             self._reader = StateReader(self._bus, self.ids, self._table, fast=self.fast, delay_s=return_delay_s)
             self._writer = CurrentWriter(self._bus, self.ids, self._table)
+            self.command_s = 10.0 * self._writer.size / baud
             models = self._meeting.models
             self._per_ampere = [1.0 / model.current_unit_a for model in models]
             self._current_unit = [model.current_unit_a for model in models]
@@ -161,8 +162,12 @@ class DynamixelBus:
             [count * unit for count, unit in zip(current, self._current_unit, strict=True)],
         )
 
-    def write_currents(self, currents_a: Sequence[float]) -> None:
-        """Command one current [A] an axis, in one packet that has no reply.
+    def on_silence(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called as soon as a reply is missing, before servos are asked one by one: that takes time."""
+        self._bus.on_silence = action
+
+    def write_currents(self, currents_a: Sequence[float], *, blindly: bool = False) -> None:
+        """Command one current [A] an axis, in one packet that has no reply; ``blindly`` without a look at the servos.
 
         Raises
         ------
@@ -174,7 +179,8 @@ class DynamixelBus:
         for current, limit in zip(currents_a, self._limits, strict=True):
             if not -limit <= current <= limit:
                 raise self._beyond(currents_a)
-        self._check_silence()
+        if not blindly:
+            self._check_silence()
         self._writer.write([round(current * n) for current, n in zip(currents_a, self._per_ampere, strict=True)])
 
     def torque_enable(self, on: bool) -> None:
@@ -228,20 +234,28 @@ class DynamixelBus:
             self._bus.write(servo_id, register.address, bytes([steps]))
             self._confirm(servo_id, register, steps, "bus watchdog")
 
+    def condition(self) -> ArmCondition:
+        """Return temperatures and supply, in one transaction that fits between two ticks of a loop."""
+        found = self._sync(Register(self._table.input_voltage.address, 3))  # and temperature
+        return ArmCondition(
+            [float(found[servo_id][2]) for servo_id in self.ids],
+            [
+                int.from_bytes(found[servo_id][:2], "little") * unit
+                for servo_id, unit in zip(self.ids, self._voltage_unit, strict=True)
+            ],
+        )
+
     def health(self) -> ArmHealth:
         """Return what the servos say of themselves: four transactions, off the control loop's path."""
         table = self._table
-        supply = self._sync(Register(table.input_voltage.address, 3))  # and temperature
+        condition = self.condition()
         errors = self._sync(table.hardware_error)
         torque = self._sync(table.torque_enable)
         watchdog = self._sync(table.bus_watchdog)
         watchdogs = [watchdog[servo_id][0] for servo_id in self.ids]
         return ArmHealth(
-            temperature_degc=[float(supply[servo_id][2]) for servo_id in self.ids],
-            supply_v=[
-                int.from_bytes(supply[servo_id][:2], "little") * unit
-                for servo_id, unit in zip(self.ids, self._voltage_unit, strict=True)
-            ],
+            temperature_degc=condition.temperature_degc,
+            supply_v=condition.supply_v,
             hardware_error=[errors[servo_id][0] for servo_id in self.ids],
             torque_enabled=[torque[servo_id][0] == 1 for servo_id in self.ids],
             watchdog_tripped=[count == WATCHDOG_TRIPPED for count in watchdogs],

@@ -12,11 +12,11 @@ The protocol has no transaction numbers: a late status packet looks like the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.clock import Clock
-from bench.errors import InstrumentError, InstrumentTimeout
+from bench.errors import BusSilent, InstrumentError, InstrumentTimeout
 from bench.instruments.dynamixel_errors import ALERT, explain_refusal
 from bench.instruments.dynamixel_frames import (
     BROADCAST,
@@ -84,6 +84,8 @@ class DynamixelLine:
         self.names = names
         self.unsettled = False
         """Replies may still be on their way: the last transaction did not end well."""
+        self.on_silence: Callable[[], None] = lambda: None
+        """Called when a reply is missing, before it is found out whose."""
         self.tag = 0
         self.tagged_until_ns = 0
         self._suspicious = False
@@ -205,11 +207,12 @@ class DynamixelLine:
 
     def absence(self, ids: Sequence[int], what: str) -> InstrumentTimeout:
         """Find out by pings who is missing, and return the error that names them."""
+        self.on_silence()
         damaged = self.statistics.damaged
         there = [servo_id for servo_id in ids if self.ping(servo_id) is not None]
         gone = [servo_id for servo_id in ids if servo_id not in there]
         if not there:
-            return InstrumentTimeout(
+            return BusSilent(
                 f"no servo answers {what}: {_list(ids)}",
                 where=self.where,
                 remedy="Check the servos' supply (e-stop, enable line), the port, and the baud rate in the rig profile",

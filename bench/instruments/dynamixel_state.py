@@ -110,6 +110,7 @@ class CurrentWriter:
         self._head_crc = crc16(self._head)
         self._pack = struct.Struct("<" + "Bh" * len(ids)).pack
         self._arguments = [value for servo_id in ids for value in (servo_id, 0)]
+        self.size = len(empty)
 
     def write(self, counts: Sequence[int]) -> None:
         """Send goal currents, one count an axis."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -156,9 +156,22 @@ class ArmHealth:
     watchdog_s: list[float]
 
 
+@dataclass(slots=True)
+class ArmCondition:
+    """How warm an arm's servos are [degC] and what supply they have [V], one entry an axis."""
+
+    temperature_degc: list[float]
+    supply_v: list[float]
+
+
 @runtime_checkable
 class ArmDrives(Protocol):
-    """The servos of an arm on one bus, commanded by motor current. A silent bus makes them stop by themselves."""
+    """The servos of an arm on one bus, commanded by motor current. A silent bus makes them stop by themselves.
+
+    ``command_s`` is how long a command is on its way to the motors after :meth:`write_currents` has returned [s].
+    """
+
+    command_s: float
 
     def identify(self) -> tuple[Identity, ...]: ...
 
@@ -181,18 +194,29 @@ class ArmDrives(Protocol):
         DriveFault
             A servo has a hardware error.
         InstrumentTimeout
-            A servo does not answer; it is named.
+            A servo does not answer; it is named. BusSilent: none does.
         """
         ...
 
-    def write_currents(self, currents_a: Sequence[float]) -> None:
+    def on_silence(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called as soon as a servo misses a reply, before it is found out which: that takes time."""
+        ...
+
+    def write_currents(self, currents_a: Sequence[float], *, blindly: bool = False) -> None:
         """Command one current [A] an axis, to all axes at once. The bus carries no reply.
+
+        After a silence or a missing reply the servos are asked how they are first, unless ``blindly``: so that those
+        that still listen hold the arm until its brakes have closed.
 
         Raises
         ------
         LimitError
             A current is not finite or above its limit; nothing was sent.
         """
+        ...
+
+    def condition(self) -> ArmCondition:
+        """Return temperatures and supply, in one transaction: short enough to fit between two ticks of a loop."""
         ...
 
     def health(self) -> ArmHealth:
