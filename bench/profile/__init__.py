@@ -30,6 +30,15 @@ from bench.profile.load import (
 )
 from bench.profile.problem import Issue, Problem
 from bench.profile.procedure import FrameStiffnessProcedure, IndentationProcedure, ProcedureProfile
+from bench.profile.procedure_arm import (
+    ApproachTouchProcedure,
+    ArmContactProcedure,
+    ArmExcitationProcedure,
+    ArmProcedure,
+    ArmTrackingProcedure,
+    PayloadHoldProcedure,
+    WrenchCheckProcedure,
+)
 from bench.profile.procedure_joint import (
     FourierExcitationProcedure,
     FrictionSweepProcedure,
@@ -69,15 +78,20 @@ from bench.profile.twin_joint import JointTwin
 __all__ = [
     "FAULTS",
     "AnalysisProfile",
+    "ApproachTouchProcedure",
     "ArmAnalysisProfile",
+    "ArmContactProcedure",
     "ArmCriteria",
     "ArmCriterion",
+    "ArmExcitationProcedure",
     "ArmFeedForward",
     "ArmJointProfile",
     "ArmMechanics",
     "ArmPhantom",
+    "ArmProcedure",
     "ArmProfile",
     "ArmRig",
+    "ArmTrackingProcedure",
     "ArmTwin",
     "AtiSensorProfile",
     "BodyProfile",
@@ -112,6 +126,7 @@ __all__ = [
     "LowSpeedTrackingProcedure",
     "OutputLock",
     "Payload",
+    "PayloadHoldProcedure",
     "Problem",
     "ProcedureProfile",
     "RigProfile",
@@ -124,6 +139,7 @@ __all__ = [
     "TrajectoryJoint",
     "TrajectoryProfile",
     "TwinProfile",
+    "WrenchCheckProcedure",
     "WristSensorProfile",
     "check_folder",
     "fault_parameter_issues",

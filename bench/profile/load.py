@@ -21,6 +21,7 @@ from bench.profile.feedforward_arm import ArmFeedForward
 from bench.profile.fields import Profile, Sections, Source
 from bench.profile.problem import Issue, Problem, near_miss, shown
 from bench.profile.procedure import PROCEDURES, ProcedureProfile
+from bench.profile.procedure_arm import ARM_PROCEDURES
 from bench.profile.procedure_joint import JOINT_PROCEDURES
 from bench.profile.rig import IndenterRig, RigProfile
 from bench.profile.rig_arm import ArmRig
@@ -49,7 +50,7 @@ SUBJECTS: dict[str, type[Profile]] = {"contact": ContactCriteria, "joint": Joint
 KINDS: dict[type[Profile], tuple[str, str | None, Mapping[str, type[Profile]]]] = {
     RigProfile: ("kind", None, RIGS),
     SpecimenProfile: ("kind", None, SPECIMENS),
-    ProcedureProfile: ("procedure", None, {**PROCEDURES, **JOINT_PROCEDURES}),
+    ProcedureProfile: ("procedure", None, {**PROCEDURES, **JOINT_PROCEDURES, **ARM_PROCEDURES}),
     CriteriaProfile: ("subject", "contact", SUBJECTS),
     TwinProfile: ("kind", "indenter", TWINS),
 }

@@ -11,12 +11,17 @@ from pydantic.fields import FieldInfo
 
 from bench.profile import (
     FAULTS,
+    ApproachTouchProcedure,
     ArmAnalysisProfile,
+    ArmContactProcedure,
     ArmCriteria,
     ArmCriterion,
+    ArmExcitationProcedure,
     ArmPhantom,
+    ArmProcedure,
     ArmProfile,
     ArmRig,
+    ArmTrackingProcedure,
     ArmTwin,
     ContactCriteria,
     ContactSpecimen,
@@ -38,6 +43,7 @@ from bench.profile import (
     LowSpeedTrackingProcedure,
     OutputLock,
     Payload,
+    PayloadHoldProcedure,
     ProcedureProfile,
     RigProfile,
     SpecimenProfile,
@@ -45,6 +51,7 @@ from bench.profile import (
     TrajectoryJoint,
     TrajectoryProfile,
     TwinProfile,
+    WrenchCheckProcedure,
     arm,
     feedforward,
     feedforward_arm,
@@ -123,6 +130,13 @@ GUIDE: dict[str, dict[str, type[Section]]] = {
         "joints of a trajectory": TrajectoryJoint,
         "payload": Payload,
         "arm_phantom": ArmPhantom,
+        "every procedure": ArmProcedure,
+        "arm_excitation": ArmExcitationProcedure,
+        "payload_hold": PayloadHoldProcedure,
+        "arm_tracking": ArmTrackingProcedure,
+        "every procedure that touches": ArmContactProcedure,
+        "wrench_check": WrenchCheckProcedure,
+        "approach_touch": ApproachTouchProcedure,
         "criteria file": ArmCriteria,
         "analysis": ArmAnalysisProfile,
         "criteria": ArmCriterion,
@@ -180,6 +194,8 @@ BASES = {
     CriterionBase,
     TwinProfile,
 }
+#: What several procedures have in common.
+SHARED = (JointProcedure, ArmProcedure, ArmContactProcedure)
 #: Document → heading → key → the other columns of its row.
 Written = dict[str, dict[str, dict[str, list[str]]]]
 TABLES = [(document, heading, model) for document, tables in GUIDE.items() for heading, model in tables.items()]
@@ -207,9 +223,10 @@ def sections(guide: str) -> dict[str, dict[str, list[str]]]:
 
 
 def keys(model: type[Section]) -> dict[str, FieldInfo]:
-    """Key → field; those all joint procedures share stand in a table of their own."""
-    own = model is JointProcedure or not issubclass(model, JointProcedure)
-    shared = set() if own else set(JointProcedure.model_fields) - {"procedure"}
+    """Key → field; those that procedures share stand in tables of their own."""
+    shared = {
+        name for base in SHARED if issubclass(model, base) and model is not base for name in base.model_fields
+    } - {"procedure"}
     return {info.alias or name: info for name, info in model.model_fields.items() if name not in shared}
 
 
