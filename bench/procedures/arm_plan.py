@@ -59,9 +59,10 @@ class ArmControl:
         for joint in range(len(start)):
             goal = start.copy()
             goal[joint] += self.check_rad
-            speed = CHECK_SHARE * np.array(self.travel_speed)
-            limits = {"speed": speed, "acceleration": self.travel_acceleration}
-            found.append((joint, self.check_rad, moved(start, goal, **limits), moved(goal, start, **limits)))
+            speed, rise = CHECK_SHARE * np.array(self.travel_speed), self.travel_acceleration
+            there = moved(start, goal, speed=speed, acceleration=rise)
+            back = moved(goal, start, speed=speed, acceleration=rise)
+            found.append((joint, self.check_rad, there, back))
         return found
 
     @property

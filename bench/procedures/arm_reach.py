@@ -97,7 +97,7 @@ def rail(
     point = np.asarray(surface, dtype=np.float64)
     first = reach(model, seed, point, down, where)
     knots = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * (np.arange(KNOTS) + 0.5) / KNOTS)
-    poses, q = [], first
+    poses: list[tuple[float, Floats]] = []
     for s in sorted(knots, key=abs):
         q = reach(model, poses[_nearest(poses, s)][1] if poses else first, point + s * down, down, where)
         poses.append((float(s), q))

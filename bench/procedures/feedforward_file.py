@@ -7,11 +7,16 @@ from pathlib import Path
 
 from bench.errors import ProfileError
 from bench.profile import (
+    ArmFeedForward,
+    ArmProcedure,
+    ArmRig,
     FeedForwardProfile,
     JointRig,
     ProcedureProfile,
     SpecimenProfile,
+    load_arm_feedforward,
     load_feedforward,
+    load_profile,
     parse_profile,
 )
 from bench.profile.procedure_joint import JointProcedure
@@ -20,13 +25,15 @@ from bench.station import Station
 #: Name of the archived text.
 ARCHIVED = "feedforward.toml"
 KEY = "feedforward"
+AnyFeedForward = FeedForwardProfile | ArmFeedForward
 
 
-def taken_from(overrides: Mapping[str, object]) -> tuple[dict[str, object], FeedForwardProfile | None]:
+def taken_from(overrides: Mapping[str, object]) -> tuple[dict[str, object], AnyFeedForward | None]:
     """Split a feed-forward that was handed over from the other overrides.
 
-    ``overrides["feedforward"]`` may be a path, a :class:`~bench.profile.FeedForwardProfile`, or anything whose
-    ``text`` is the text of a feed-forward file. The procedure's archived text gets the name of what was taken.
+    ``overrides["feedforward"]`` may be a path, a :class:`~bench.profile.FeedForwardProfile`, an
+    :class:`~bench.profile.ArmFeedForward`, or anything whose ``text`` is the text of a feed-forward file. The
+    procedure's archived text gets the name of what was taken.
 
     Raises
     ------
@@ -42,11 +49,12 @@ def taken_from(overrides: Mapping[str, object]) -> tuple[dict[str, object], Feed
     return rest, profile
 
 
-def _profile(given: object) -> FeedForwardProfile:
-    if isinstance(given, FeedForwardProfile):
+def _profile(given: object) -> AnyFeedForward:
+    if isinstance(given, AnyFeedForward):
         return given
     if isinstance(given, str | Path):
-        return load_feedforward(given)
+        found = load_profile(given)
+        return found if isinstance(found, ArmFeedForward) else load_feedforward(given)
     text = getattr(given, "text", None)
     if not isinstance(text, str):
         raise ProfileError(
@@ -55,7 +63,7 @@ def _profile(given: object) -> FeedForwardProfile:
             remedy="Give the path of a feed-forward file, or what load_feedforward returns.",
         )
     made, problems = parse_profile(text, Path("feedforward.toml"))
-    if problems or not isinstance(made, FeedForwardProfile):
+    if problems or not isinstance(made, AnyFeedForward):
         listed = "; ".join(str(problem) for problem in problems) or "it is another profile"
         raise ProfileError(f"this is no feed-forward file: {listed}", where="overrides, feedforward")
     return made
@@ -65,7 +73,7 @@ def load_for(
     station: Station,
     procedure: ProcedureProfile,
     specimen: SpecimenProfile,
-    given: FeedForwardProfile | None = None,
+    given: AnyFeedForward | None = None,
 ) -> FeedForwardProfile | None:
     """Return the feed-forward of a run, or None: ``given``, else the file the procedure names.
 
@@ -81,12 +89,53 @@ def load_for(
     if given is None:
         if procedure.feedforward is None:
             return None
-        path = Path(procedure.feedforward)
-        beside = procedure.source.path.parent / path
-        given = load_feedforward(path if path.is_file() or not beside.is_file() else beside)
+        given = load_feedforward(_path(procedure, procedure.feedforward))
+    if not isinstance(given, FeedForwardProfile):
+        raise _of_another_kind(given, "a single joint")
     drive = station.identities.get("drive")
     check_belongs(given, station.rig, specimen, drive.serial_number if drive else None)
     return given
+
+
+def load_for_arm(
+    rig: ArmRig, procedure: ProcedureProfile, given: AnyFeedForward | None = None
+) -> ArmFeedForward | None:
+    """Return the feed-forward of an arm's run, or None: ``given``, else the file the procedure names.
+
+    Raises
+    ------
+    ProfileError
+        There is no such file, it is not valid, or it was identified on another rig.
+    """
+    if given is None:
+        named = procedure.feedforward if isinstance(procedure, ArmProcedure) else None
+        if named is None:
+            return None
+        given = load_arm_feedforward(_path(procedure, named))
+    if not isinstance(given, ArmFeedForward):
+        raise _of_another_kind(given, "an arm")
+    if given.rig != rig.name:
+        raise ProfileError(
+            f'the feed-forward was identified on rig "{given.rig}", this is "{rig.name}"',
+            where=str(given.source.path),
+            remedy="Run arm_excitation and arm_tracking on this rig and identify it.",
+        )
+    return given
+
+
+def _path(procedure: ProcedureProfile, named: str) -> Path:
+    """Return the path of a file a procedure names: from the working folder, else from the procedure's own."""
+    path = Path(named)
+    beside = procedure.source.path.parent / path
+    return path if path.is_file() or not beside.is_file() else beside
+
+
+def _of_another_kind(given: AnyFeedForward, rig: str) -> ProfileError:
+    return ProfileError(
+        f"the feed-forward {given.name} is of another kind of rig, this is {rig}",
+        where=str(given.source.path),
+        remedy="Identify this rig.",
+    )
 
 
 def check_belongs(
