@@ -5,6 +5,10 @@ Source: ROBOTIS e-Manual, "Protocol 2.0", Status Packet; control table, Shutdown
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from bench.errors import DriveFault, DriveWatchdogTripped, LimitError
+
 ALERT = 0x80
 """The bit in a status packet's error that says: look at Hardware Error Status."""
 
@@ -41,3 +45,35 @@ def explain_refusal(error: int) -> str:
     """Return the error number of a status packet, alert bit left out, in words."""
     number = error & ~ALERT
     return REFUSALS.get(number, f"error {number}, which the protocol does not know")
+
+
+def hardware_fault(name: str, bits: int, where: str) -> DriveFault:
+    """Return the error of a servo that has stopped on a hardware error."""
+    text, remedy = explain_hardware_error(bits)
+    return DriveFault(f"{name} has stopped: {text}", code=bits, where=where, remedy=remedy)
+
+
+def watchdog_tripped(names: str, timeout_s: float, where: str) -> DriveWatchdogTripped:
+    """Return the error of servos that have stopped because the bus was silent."""
+    return DriveWatchdogTripped(
+        f"the bus watchdog of {names} has tripped: the bus was silent for {timeout_s:g} s",
+        where=where,
+        remedy="Look for what held up the control loop; bring the rig to its safe state, then clear the faults",
+    )
+
+
+def currents_beyond(
+    names: Sequence[str], currents_a: Sequence[float], limits_a: Sequence[float], where: str
+) -> LimitError:
+    """Return the error of commands that are above their limits, or no numbers."""
+    wrong = [
+        f"{name}: {current:g} A is not within ±{limit:g} A"
+        for name, current, limit in zip(names, currents_a, limits_a, strict=True)
+        if not -limit <= current <= limit
+    ]
+    return LimitError(
+        "; ".join(wrong),
+        reason="current_limit",
+        where=where,
+        remedy="Ask for a lower current, or raise max_current in the rig profile if the joint allows it",
+    )

@@ -37,6 +37,7 @@ TAGGED_NS = 2_000_000_000
 """How long after a lost reply a late one is looked out for [ns]."""
 TAGS = 3
 _PING_BYTES = 3
+"""Nothing else is read that has so many bytes: a late answer to a ping must not pass for it."""
 
 
 @dataclass

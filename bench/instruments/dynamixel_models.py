@@ -35,7 +35,8 @@ class ControlTable:
     """Where a family of servos keeps what the bench reads and writes.
 
     Present current (2 bytes), velocity (4) and position (4) lie side by side from ``present_current`` on, and before
-    them, back to ``realtime_tick``, whole registers without a gap.
+    them, back to ``realtime_tick``, whole registers without a gap; so do ``position_trajectory`` (4), ``input_voltage``
+    (2) and ``temperature`` (1).
     """
 
     torque_enable: Register
@@ -49,6 +50,7 @@ class ControlTable:
     present_current: Register
     present_velocity: Register
     present_position: Register
+    position_trajectory: Register
     input_voltage: Register
     temperature: Register
     model_number: Register = Register(0, 2)
@@ -77,6 +79,7 @@ P_SERIES = ControlTable(
     present_current=Register(574, 2),
     present_velocity=Register(576, 4),
     present_position=Register(580, 4),
+    position_trajectory=Register(588, 4),
     input_voltage=Register(592, 2),
     temperature=Register(594, 1),
 )
@@ -92,6 +95,7 @@ X_SERIES = ControlTable(
     present_current=Register(126, 2),
     present_velocity=Register(128, 4),
     present_position=Register(132, 4),
+    position_trajectory=Register(140, 4),
     input_voltage=Register(144, 2),
     temperature=Register(146, 1),
 )
