@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 #: A joint has to come this close to where it was sent, as a share of the way; another one may move by so much of it.
 ARRIVED_SHARE, STAYED_SHARE = 0.5, 0.25
 #: The turn of the weight has to be as predicted within this share, and this much [N] for noise and drift.
-TURN_SHARE, TURN_N = 0.3, 0.05
+TURN_SHARE, TURN_N = 0.15, 0.03
 #: The first part of a standing time is for coming to rest [s].
 CALMING_S = 0.06
 

@@ -62,7 +62,7 @@ class ArmProcedure(ProcedureProfile):
     damping_ratio: float = Field(default=1.0, ge=0.4, le=2.0)
     travel_speed: PositiveRatio = Value(40.0, "%", "ratio")
     travel_acceleration: PositiveRatio = Value(30.0, "%", "ratio")
-    check_angle: NonNegativeAngle = Value(0.06, "rad", "angle")
+    check_angle: NonNegativeAngle = Value(0.08, "rad", "angle")
     baseline_time: Time = Value(0.5, "s", "time")
     feedforward: Text | None = None
 
