@@ -40,7 +40,8 @@ def arm_limits(rig: ArmRig) -> ArmLimits:
     reach = np.abs(np.linalg.inv(drives.to_joint)).T @ (
         drives.torque_constant * np.array([servo.max_current.to("A") for servo in rig.servos])
     )
-    torque = np.minimum(np.where(np.isfinite(rated.peak_torque), rated.peak_torque, rated.rated_torque), reach)
+    peak = np.where(np.isfinite(rated.peak_torque), rated.peak_torque / safety.safety_factor_peak, rated.rated_torque)
+    torque = np.minimum(peak, reach)
     low, high = point(room.box_min), point(room.box_max)
     return ArmLimits(
         names=tuple(joint.name for joint in rig.arm.joints),
@@ -111,7 +112,7 @@ class ArmStation(Station):
             details=details,
         )
         self._acquisition: Acquisition | None = None
-        self._model: ArmModel = arm_model(rig)
+        self.mount(None)
 
     # -- what a recording needs to know
 
@@ -120,10 +121,10 @@ class ArmStation(Station):
         """Nominal dynamics with the tool and what :meth:`mount` said."""
         return self._model
 
-    def mount(self, specimen: SpecimenProfile) -> None:
-        """Take ``specimen`` for what is fixed to the tool: its weight is held when the arm is stopped."""
-        self._model = model = arm_model(self.rig, specimen)
-        self.arm.hold_with(lambda q: model.gravity(np.array(q)).tolist())
+    def mount(self, specimen: SpecimenProfile | None) -> None:
+        """Take ``specimen`` for what is fixed to the tool, or nothing: its weight is held when the arm is stopped."""
+        self._model = arm_model(self.rig, specimen)
+        self.arm.carry(arm_model(self.rig, specimen))
 
     def acquisition(self) -> Acquisition:
         """Set up the wrist sensor's gauges on one sample clock."""

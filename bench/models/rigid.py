@@ -173,6 +173,14 @@ class ArmModel:
         found: Floats = self._pin.updateFramePlacement(self._model, self._data, which).translation
         return found.copy()
 
+    def motion(self, q: ArrayLike, v: ArrayLike, frame: Frame = "tip") -> tuple[list[float], list[float]]:
+        """Return place [m] and speed [m/s] of the frame's origin in the base frame, three numbers each."""
+        which, pin = self._frame(frame), self._pin
+        self._ask(pin.forwardKinematics, q, v)
+        place = pin.updateFramePlacement(self._model, self._data, which).translation
+        speed = pin.getFrameVelocity(self._model, self._data, which, self._aligned).linear
+        return place.tolist(), speed.tolist()
+
     def regressor(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Floats:
         """Return ``Y`` (n, 10 n) with ``Y @ description.parameters()`` the torques of :meth:`inverse_dynamics`.
 

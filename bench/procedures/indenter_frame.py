@@ -23,8 +23,11 @@ class IndenterFrame:
     phases_capacity = PHASES
 
     @staticmethod
-    def check(station: IndenterStation, plan: Any, specimen: ContactSpecimen) -> None:
-        """Refuse to start with the tool where the specimen may be: the tare would hide a load."""
+    def check(station: IndenterStation, procedure: Any, plan: Any, specimen: ContactSpecimen) -> dict[str, object]:
+        """Refuse to start with the tool where the specimen may be: the tare would hide a load.
+
+        Return what was found, for the archive.
+        """
         if station.stage.latched:
             raise LimitError(
                 f"the rig was stopped ({station.stage.latched}) and has not been made ready since",
@@ -41,6 +44,7 @@ class IndenterFrame:
                 where="tare",
                 remedy="Home the axis first",
             )
+        return {}
 
     @staticmethod
     def details(station: IndenterStation, specimen: ContactSpecimen) -> dict[str, object]:

@@ -31,8 +31,8 @@ class JointFrame:
     phases_capacity = PHASES
 
     @staticmethod
-    def check(station: JointStation, plan: Any, specimen: SpecimenProfile) -> None:
-        """Refuse a station that is not ready."""
+    def check(station: JointStation, procedure: Any, plan: Any, specimen: SpecimenProfile) -> dict[str, object]:
+        """Refuse a station that is not ready; return what was found, for the archive."""
         if station.drive.latched:
             raise LimitError(
                 f"the rig was stopped ({station.drive.latched}) and has not been made ready since",
@@ -48,6 +48,7 @@ class JointFrame:
                 remedy="Let the load come to rest before the run is started",
             )
         station.drive.narrow(_bearable(station, specimen))
+        return {}
 
     @staticmethod
     def details(station: JointStation, specimen: SpecimenProfile) -> dict[str, object]:

@@ -14,8 +14,6 @@ from bench.archive import Provenance, RunWriter
 from bench.errors import ProfileError
 from bench.procedures.abort import abort
 from bench.procedures.feedforward_file import taken_from
-from bench.procedures.indenter_frame import IndenterFrame
-from bench.procedures.joint_frame import JointFrame
 from bench.procedures.overrides import with_overrides
 from bench.procedures.recording import Progress
 from bench.profile import ProcedureProfile, SpecimenProfile
@@ -27,12 +25,17 @@ class Procedure:
     """A procedure: ``plan(rig, procedure, specimen)`` refuses or returns plain numbers, ``run(...)`` carries them out.
 
     A plan has at least ``duration_s``; one of an indenter also ``start_mm``, where the tool is clear of the specimen.
-    ``run(station, recording, plan)`` gets the recording of its rig's kind. ``module`` names where both are; it is
-    imported when it is first asked for.
+    ``run(station, recording, plan)`` gets the recording of its rig's kind. ``module`` names where both are, and
+    ``framed`` module and class of what every run on such a rig has around it; they are imported when first asked for.
     """
 
     module: str
-    frame: Any
+    framed: str
+
+    @property
+    def frame(self) -> Any:
+        module, _, name = self.framed.partition(":")
+        return getattr(import_module(module), name)
 
     @property
     def plan(self) -> Callable[[Any, Any, Any], Any]:
@@ -45,14 +48,23 @@ class Procedure:
         return found
 
 
+_INDENTER = "bench.procedures.indenter_frame:IndenterFrame"
+_JOINT = "bench.procedures.joint_frame:JointFrame"
+_ARM = "bench.procedures.arm_frame:ArmFrame"
+
 PROCEDURES: dict[str, Procedure] = {
-    "indentation": Procedure("bench.procedures.indentation", IndenterFrame),
-    "frame_stiffness": Procedure("bench.procedures.frame_stiffness", IndenterFrame),
-    "friction_sweep": Procedure("bench.procedures.joint_friction_sweep", JointFrame),
-    "stiffness_ramp": Procedure("bench.procedures.joint_stiffness_ramp", JointFrame),
-    "fourier_excitation": Procedure("bench.procedures.joint_fourier_excitation", JointFrame),
-    "low_speed_tracking": Procedure("bench.procedures.joint_low_speed_tracking", JointFrame),
-    "impedance_step": Procedure("bench.procedures.joint_impedance_step", JointFrame),
+    "indentation": Procedure("bench.procedures.indentation", _INDENTER),
+    "frame_stiffness": Procedure("bench.procedures.frame_stiffness", _INDENTER),
+    "friction_sweep": Procedure("bench.procedures.joint_friction_sweep", _JOINT),
+    "stiffness_ramp": Procedure("bench.procedures.joint_stiffness_ramp", _JOINT),
+    "fourier_excitation": Procedure("bench.procedures.joint_fourier_excitation", _JOINT),
+    "low_speed_tracking": Procedure("bench.procedures.joint_low_speed_tracking", _JOINT),
+    "impedance_step": Procedure("bench.procedures.joint_impedance_step", _JOINT),
+    "arm_excitation": Procedure("bench.procedures.arm_excitation", _ARM),
+    "payload_hold": Procedure("bench.procedures.arm_payload_hold", _ARM),
+    "arm_tracking": Procedure("bench.procedures.arm_tracking", _ARM),
+    "wrench_check": Procedure("bench.procedures.arm_wrench_check", _ARM),
+    "approach_touch": Procedure("bench.procedures.arm_approach_touch", _ARM),
 }
 
 
@@ -84,7 +96,7 @@ def perform(
         Called as ``progress(text, fraction)`` once a block.
     overrides : mapping, optional
         Single keys of the procedure to change for this run; see :func:`~bench.procedures.overrides.with_overrides`.
-        A joint's ``feedforward`` may also be what was loaded or identified; see
+        The ``feedforward`` of a joint or an arm may also be what was loaded or identified; see
         :func:`~bench.procedures.feedforward_file.taken_from`.
 
     Raises
@@ -113,7 +125,7 @@ def perform(
     changed, feedforward = taken_from(overrides or {})
     procedure = with_overrides(procedure, changed)
     plan, texts = frame.plan(entry.plan, station, procedure, specimen, feedforward)
-    frame.check(station, plan, specimen)
+    found = frame.check(station, procedure, plan, specimen)
     provenance = Provenance(
         operator=operator,
         specimen=specimen.name,
@@ -126,7 +138,7 @@ def perform(
         instruments=tuple(station.identities.values()),
         calibrations=station.rig.calibrations,
         texts=_texts(station, procedure, specimen, criteria_texts or {}) | texts,
-        details={"plan": dataclasses.asdict(plan), **frame.details(station, specimen), **station.details},
+        details={"plan": dataclasses.asdict(plan), **frame.details(station, specimen), **found, **station.details},
     )
     with (
         station.supervisor.run(1.5 * plan.duration_s + 60.0),

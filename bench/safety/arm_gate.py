@@ -6,20 +6,31 @@ ends.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.clock import Clock, sleep
-from bench.errors import BenchError, InstrumentError, LimitError, SafetyAbort
-from bench.instruments.protocols import ArmDrives, ArmHealth, ArmState, DigitalOutput, Identity
+from bench.errors import (
+    BenchError,
+    BusSilent,
+    InstrumentDisconnected,
+    InstrumentError,
+    LimitError,
+)
+from bench.instruments.protocols import ArmCondition, ArmDrives, ArmHealth, DigitalOutput, Identity
 from bench.models.drivetrain import Drivetrain
+from bench.safety.arm_axes import ArmAxes, ArmReading
+from bench.safety.arm_errors import check_health, check_temperatures, left_limits, refused_torque, tip_error
 from bench.safety.interlock import Interlock
 from bench.safety.limits import ArmLimits
 from bench.safety.safe_state import WATCH_S, Stand
+
+if TYPE_CHECKING:
+    from bench.models.rigid import ArmModel
 
 #: Joints that turn less than this over the watching time stand [rad].
 STANDSTILL_RAD = 0.005
@@ -30,25 +41,8 @@ FRESH_S = 0.05
 #: The wrist is given this long to calm down once the brakes have closed [s].
 CALM_S = 0.3
 
-Pose = Sequence[float]
-#: Joint torques that hold the arm against its weight at a pose (n,) [rad] -> (n,) [N.m].
-Holding = Callable[[Pose], Sequence[float]]
-
-
-@dataclass(slots=True)
-class ArmReading:
-    """What the servos report, shaft side and joint side; lists (n,) in rad, rad/s, A and N.m.
-
-    ``shaft_rad`` counts from the profile's zero; ``torque_nm`` is what the measured currents make by the nominal torque
-    constants.
-    """
-
-    shaft_rad: list[float]
-    shaft_rad_s: list[float]
-    current_a: list[float]
-    position_rad: list[float]
-    velocity_rad_s: list[float]
-    torque_nm: list[float]
+#: Time between two commands while the brakes close [s]: well below any watchdog of the servos.
+HOLD_S = 0.01
 
 
 class GatedArm:
@@ -56,8 +50,8 @@ class GatedArm:
 
     Positions, speeds and torques here are the joints'. Reading and stopping are always allowed. A torque needs an
     unlatched gate, the enable line high and finite numbers inside the limits; what is read is held against the limits
-    of position and speed. The e-stop itself takes the servos' supply and closes the brakes; its contact is read once a
-    drain.
+    of position and speed, of the joints and of the tip. The e-stop itself takes the servos' supply and closes the
+    brakes; its contact is read once a drain. As soon as a servo does not answer the brakes are told to close.
 
     Parameters
     ----------
@@ -95,20 +89,19 @@ class GatedArm:
         self._rig_limits = self._limits = limits
         self._clock = clock
         self._brake_time_s = brake_time_s
-        self._zero = list(zero_rad)
         self._latched = ""
-        self._holding: Holding | None = None
-        self._brakes_open = False
-        self._torque_on = False
+        self._model: ArmModel | None = None
+        self._brakes_open = self._torque_on = self._dead = False
         self._commanded_ns = -(1 << 62)
         self._last: ArmReading | None = None
         self._seen_moving_rad: float | None = None
-        self._drivetrain = drivetrain
+        self._axes = ArmAxes(drivetrain, zero_rad)
         self.n = len(limits.names)
-        self._convert = _Converter(drivetrain)
         self._torque_limit = list(limits.torque_nm)
-        self._speed = list(limits.speed_rad_s)
-        self._low, self._high = list(limits.position_min_rad), list(limits.position_max_rad)
+        self._bounds = list(zip(limits.position_min_rad, limits.position_max_rad, limits.speed_rad_s, strict=True))
+        self._box = list(zip(limits.box_min_m, limits.box_max_m, strict=True))
+        self._tip_speed2 = limits.tip_speed_m_s**2
+        drives.on_silence(self._close_quietly)
 
     # -- what is in force
 
@@ -124,7 +117,12 @@ class GatedArm:
 
     @property
     def drivetrain(self) -> Drivetrain:
-        return self._drivetrain
+        return self._axes.drivetrain
+
+    @property
+    def command_s(self) -> float:
+        """How long a command is on its way to the motors once :meth:`torques` has returned [s]."""
+        return self._drives.command_s
 
     @property
     def latched(self) -> str:
@@ -159,9 +157,12 @@ class GatedArm:
         """Lower the force limit at the wrist to ``force_n`` [N]; never raises it above the rig's."""
         self._limits = self._rig_limits.narrowed(force_n)
 
-    def hold_with(self, holding: Holding) -> None:
-        """Say which torques hold the arm, as it is loaded now; a stop commands them until the brakes have closed."""
-        self._holding = holding
+    def carry(self, model: ArmModel) -> None:
+        """Say what the arm is, as it is loaded now: its weight is held while the brakes close, and its tip is watched.
+
+        The model is the gate's own from now on, for it is used at every tick.
+        """
+        self._model = model
 
     # -- reading and stopping: always allowed
 
@@ -173,7 +174,13 @@ class GatedArm:
 
     def reading(self) -> ArmReading:
         """Return the state of every axis, held against nothing."""
-        return self._taken(self._drives.read())
+        try:
+            found = self._axes.reading(self._drives.read())
+        except (BusSilent, InstrumentDisconnected):
+            self._dead = True
+            raise
+        self._last, self._dead = found, False
+        return found
 
     def close_brakes(self) -> None:
         """Let the brakes close; they have after their time, and torque has to hold the arm until then."""
@@ -183,39 +190,71 @@ class GatedArm:
     def stop(self) -> None:
         """Close the brakes, hold the arm against its weight meanwhile, then switch the motors off and look at it.
 
-        What it takes is bounded by the brakes' time. When the servos do not answer the brakes close all the same.
+        What it takes is bounded by the brakes' time and the servos' answers. Where nobody answers nothing is waited
+        for, so that the enable line, which takes the supply of motors and brakes, is dropped at once. Where the brake
+        line cannot be driven the motors stay on for the same reason: they have to hold until that line closes the
+        brakes; else the servos' own watchdog ends their torque.
+
+        Raises
+        ------
+        InstrumentError
+            A servo does not say that its motor is off.
         """
         try:
             self.close_brakes()
-        finally:
+        except BaseException:
             if self._torque_on:
-                self._hold_until_braked()
-                self._torque_on = False
-                self._drives.stop()
-                self._seen_moving_rad = self._watch()
+                with contextlib.suppress(BenchError):
+                    self._hold()
+            raise
+        if not self._torque_on:
+            return
+        self._torque_on = False
+        if self._dead:
+            raise InstrumentError(
+                "nobody on the bus answers: the motors could not be told to stop, the brakes are closing",
+                where="arm",
+                remedy="Look at the servos' supply, the cable and the adapter.",
+            )
+        try:
+            self._hold_until_braked()
+        finally:
+            self._drives.stop()
+        self._seen_moving_rad = self._watch()
 
     def close(self) -> None:
         self._drives.close()
 
+    def _close_quietly(self) -> None:
+        """A servo misses a reply: close the brakes before it is found out which, without losing that error."""
+        if self._brakes_open:
+            with contextlib.suppress(Exception):
+                self.close_brakes()
+
+    def _hold(self) -> bool:
+        """Command what holds the weight, whoever listens; say whether it could be.
+
+        Weight only: whatever made the run end may be the reason that any other torque would hurt.
+        """
+        if self._model is None or self._last is None or not self._interlock.enabled:
+            return False
+        weight = self._model.gravity(np.array(self._last.position_rad)).tolist()
+        torque = [max(-limit, min(limit, t)) for t, limit in zip(weight, self._torque_limit, strict=True)]
+        if not all(math.isfinite(t) for t in weight):
+            return False
+        self._drives.write_currents(self._axes.currents(torque), blindly=True)
+        return True
+
     def _hold_until_braked(self) -> None:
-        """Weight only: whatever made the run end may be the reason that any other torque would hurt."""
-        if self._holding is None or self._last is None or not self._interlock.enabled:
-            return
-        weight = self._holding(self._last.position_rad)
-        torque = [_clamped(t, limit) for t, limit in zip(weight, self._torque_limit, strict=True)]
-        if not all(math.isfinite(t) for t in torque):
-            return
-        try:
-            self._drives.write_currents(self._convert.currents(torque))
-            sleep(self._clock, self._brake_time_s)
-        except BenchError:
-            return  # the brakes are closing; there is nobody to hold the arm
+        end_ns = self._clock.now_ns() + round(self._brake_time_s * 1e9)
+        with contextlib.suppress(BenchError):  # the brakes are closing; there is nobody to hold the arm
+            while self._hold() and (left_ns := end_ns - self._clock.now_ns()) > 0:
+                sleep(self._clock, min(HOLD_S, left_ns * 1e-9))
 
     def _watch(self) -> float:
-        first = self._taken(self._drives.read()).position_rad
+        first = self.reading().position_rad
         sleep(self._clock, WATCH_S)
-        last = self._taken(self._drives.read()).position_rad
-        return max(abs(b - a) for a, b in zip(first, last, strict=True))
+        return max(abs(b - a) for a, b in zip(first, self.reading().position_rad, strict=True))
 
     def _moved(self) -> float:
         if self._seen_moving_rad is None:
@@ -229,9 +268,11 @@ class GatedArm:
         self._drives.arm_watchdog(timeout_s)
 
     def clear_faults(self) -> None:
-        """Clear hardware errors and tripped watchdogs; the motors stay off."""
+        """Clear hardware errors and tripped watchdogs; the motors stay off. Servos that were without supply are found
+        again where they were seen last, see :class:`~bench.safety.arm_axes.ArmAxes`."""
         self._check_ready("clear the faults")
         self._drives.clear_faults()
+        self._axes.refer(self._drives.read(), self._last)
 
     def torque_enable(self, on: bool) -> None:
         """Switch the motors on, at no torque, or off."""
@@ -244,6 +285,7 @@ class GatedArm:
                 where="arm",
                 remedy="Close the brakes first; recording.park() does both.",
             )
+        self._torque_on = True  # while it is not known better
         self._drives.torque_enable(on)
         self._torque_on = on
 
@@ -264,8 +306,8 @@ class GatedArm:
                 where="arm: open the brakes",
                 remedy="Command the torque that holds the arm, then open the brakes.",
             )
+        self._brakes_open = True  # while it is not known better
         self._brake.write(True)
-        self._brakes_open = True
 
     def read(self) -> ArmReading:
         """Return the state of every axis, held against the limits.
@@ -273,16 +315,21 @@ class GatedArm:
         Raises
         ------
         SafetyAbort
-            ``"travel_limit"`` or ``"speed_limit"``; the joint is named.
+            ``"travel_limit"`` or ``"speed_limit"`` of a joint, which is named; ``"workspace_box"`` or
+            ``"tip_speed_limit"`` of the tip.
         InstrumentError
             A servo does not answer, or has stopped by itself.
         """
-        found = self._taken(self._drives.read())
-        for q, low, high, v, speed in zip(
-            found.position_rad, self._low, self._high, found.velocity_rad_s, self._speed, strict=True
-        ):
+        found = self.reading()
+        position, velocity = found.position_rad, found.velocity_rad_s
+        for q, v, (low, high, speed) in zip(position, velocity, self._bounds, strict=True):
             if not (low <= q <= high and -speed <= v <= speed):
-                self._judge(found)
+                raise left_limits(self._limits, found)
+        if self._model is not None:
+            (x, y, z), (a, b, c) = self._model.motion(np.array(position), np.array(velocity))
+            (x0, x1), (y0, y1), (z0, z1) = self._box
+            if not (x0 <= x <= x1 and y0 <= y <= y1 and z0 <= z <= z1 and a * a + b * b + c * c <= self._tip_speed2):
+                raise tip_error(self._limits, (x, y, z), math.sqrt(a * a + b * b + c * c))
         return found
 
     def torques(self, torque_nm: Sequence[float]) -> list[float]:
@@ -298,11 +345,23 @@ class GatedArm:
             self._check_ready("command torques")
         for torque, limit in zip(torque_nm, self._torque_limit, strict=True):
             if not -limit <= torque <= limit:  # so that a NaN fails
-                self._refuse(torque_nm)
-        currents = self._convert.currents(torque_nm)
+                raise refused_torque(self._limits, torque_nm)
+        currents = self._axes.currents(torque_nm)
         self._drives.write_currents(currents)
         self._commanded_ns = self._clock.now_ns()
         return currents
+
+    def check_condition(self) -> ArmCondition:
+        """Ask the servos how warm they are, in one transaction.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"temperature_limit"``; the joint is named.
+        """
+        condition = self._drives.condition()
+        check_temperatures(self._limits, condition.temperature_degc)
+        return condition
 
     def check_health(self) -> ArmHealth:
         """Ask the servos how they are.
@@ -313,142 +372,12 @@ class GatedArm:
             ``"temperature_limit"``, ``"drive_fault"`` or ``"drive_watchdog"``; the joint is named.
         """
         health = self._drives.health()
-        for name, hot, error, tripped in zip(
-            self._limits.names, health.temperature_degc, health.hardware_error, health.watchdog_tripped, strict=True
-        ):
-            if not hot < self._limits.temperature_degc:
-                raise SafetyAbort(
-                    f"the servo of joint {name} is at {hot:.0f} degC, limit {self._limits.temperature_degc:g} degC",
-                    reason="temperature_limit",
-                    where="arm",
-                    remedy="Let it cool; lower torque or duty of the procedure, or improve the cooling.",
-                )
-            if error or tripped:
-                what = f"reports hardware error 0x{error:02x}" if error else "was stopped by its bus watchdog"
-                raise SafetyAbort(
-                    f"the servo of joint {name} {what}",
-                    reason="drive_fault" if error else "drive_watchdog",
-                    where="arm",
-                    remedy="Find the cause, then open the station again.",
-                )
+        check_health(self._limits, health)
         return health
 
-    def check_following(self, position: Sequence[float], desired: Sequence[float]) -> None:
-        """Raise :class:`SafetyAbort` (``"not_following"``) when a joint is far from where it should be."""
-        allowed = self._limits.following_rad
-        for name, q, wanted in zip(self._limits.names, position, desired, strict=True):
-            if not abs(q - wanted) <= allowed:
-                raise SafetyAbort(
-                    f"joint {name} is at {math.degrees(q):.1f} deg and should be at {math.degrees(wanted):.1f} deg",
-                    reason="not_following",
-                    where="arm",
-                    remedy="Look for an obstacle, a stuck encoder, a servo on another joint's id, a wrong direction, "
-                    "gear ratio or torque constant, or a heavier load than the profile says.",
-                )
-
     # -- the steps
-
-    def _taken(self, state: ArmState) -> ArmReading:
-        shaft = [p - z for p, z in zip(state.position_rad, self._zero, strict=True)]
-        convert = self._convert
-        self._last = reading = ArmReading(
-            shaft,
-            state.velocity_rad_s,
-            state.current_a,
-            convert.positions(shaft),
-            convert.velocities(state.velocity_rad_s),
-            convert.torques(state.current_a),
-        )
-        return reading
 
     def _check_ready(self, where: str) -> None:
         self._interlock.refuse_unless_ready(
             self._latched, f"arm: {where}", "Find the cause, then make the station ready again."
         )
-
-    def _refuse(self, torque_nm: Sequence[float]) -> None:
-        for name, torque, limit in zip(self._limits.names, torque_nm, self._torque_limit, strict=True):
-            if math.isfinite(torque) and -limit <= torque <= limit:
-                continue
-            where = f"arm command: {torque:g} N.m at joint {name}"
-            if not math.isfinite(torque):
-                raise LimitError(
-                    "the torque must be a finite number",
-                    reason="bad_command",
-                    where=where,
-                    remedy="Check what the controller computed it from.",
-                )
-            raise LimitError(
-                f"the torque {torque:.4g} N.m is beyond the limit of {limit:g} N.m",
-                reason="torque_limit",
-                where=where,
-                remedy="Lower the controller's gains or the motion's acceleration, or take some payload off; the limit "
-                "is peak_torque over safety_factor_peak, or what max_current makes.",
-            )
-
-    def _judge(self, found: ArmReading) -> None:
-        limits = self._limits
-        for i, name in enumerate(limits.names):
-            q, v = found.position_rad[i], found.velocity_rad_s[i]
-            if not limits.position_min_rad[i] <= q <= limits.position_max_rad[i]:
-                low, high = math.degrees(limits.position_min_rad[i]), math.degrees(limits.position_max_rad[i])
-                raise SafetyAbort(
-                    f"joint {name} is at {math.degrees(q):.1f} deg, limits {low:.1f} … {high:.1f} deg",
-                    reason="travel_limit",
-                    where="arm",
-                    remedy="Move the joint back by hand; check the servo's zero_count and direction.",
-                )
-            if not abs(v) <= limits.speed_rad_s[i]:
-                raise SafetyAbort(
-                    f"joint {name} turns at {v:.3g} rad/s, limit {limits.speed_rad_s[i]:g} rad/s",
-                    reason="speed_limit",
-                    where="arm",
-                    remedy="Look for an unstable controller or a load that came off; else lower the procedure's speed.",
-                )
-
-
-class _Converter:
-    """The drivetrain on plain lists: a loop at hundreds of hertz has no time for small arrays."""
-
-    def __init__(self, drivetrain: Drivetrain) -> None:
-        self._drivetrain = drivetrain
-        to_joint = drivetrain.to_joint
-        n = len(to_joint)
-        self.straight = bool(all(to_joint[i, j] == 0.0 for i in range(n) for j in range(n) if i != j))
-        self._scale = [float(to_joint[i, i]) for i in range(n)]
-        self._offset = [float(x) for x in drivetrain.offset]
-        self._constant = [float(k) for k in drivetrain.torque_constant]
-        self._amperes = [s / k for s, k in zip(self._scale, self._constant, strict=True)]
-        self._newton_metres = [k / s for s, k in zip(self._scale, self._constant, strict=True)]
-
-    def positions(self, shaft: list[float]) -> list[float]:
-        if self.straight:
-            return [s * x + o for s, x, o in zip(self._scale, shaft, self._offset, strict=True)]
-        coupled: list[float] = self._drivetrain.joint_position(_array(shaft)).tolist()
-        return coupled
-
-    def velocities(self, shaft: list[float]) -> list[float]:
-        if self.straight:
-            return [s * x for s, x in zip(self._scale, shaft, strict=True)]
-        coupled: list[float] = self._drivetrain.joint_velocity(_array(shaft)).tolist()
-        return coupled
-
-    def torques(self, current: list[float]) -> list[float]:
-        if self.straight:
-            return [k * x for k, x in zip(self._newton_metres, current, strict=True)]
-        coupled: list[float] = self._drivetrain.joint_torque_of_current(_array(current)).tolist()
-        return coupled
-
-    def currents(self, torque: Sequence[float]) -> list[float]:
-        if self.straight:
-            return [a * x for a, x in zip(self._amperes, torque, strict=True)]
-        coupled: list[float] = self._drivetrain.current(_array(torque)).tolist()
-        return coupled
-
-
-def _array(numbers: Sequence[float]) -> NDArray[np.float64]:
-    return np.array(numbers, dtype=np.float64)
-
-
-def _clamped(value: float, limit: float) -> float:
-    return max(-limit, min(limit, value))

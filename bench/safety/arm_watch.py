@@ -1,0 +1,213 @@
+"""Do an arm's witnesses (servo encoders, currents, wrist sensor) tell one story? Cheap sums, per drain.
+
+=====================  ================================================================================================
+reason                 what was seen
+=====================  ================================================================================================
+``not_following``      a joint is far from where its controller wants it
+``joint_blocked``      a joint was wanted elsewhere and its encoder did not change: blocked, braked, or stuck
+``current_mismatch``   a servo does not carry the current it was told to
+``wrong_load``         at rest the wrist sensor carries another weight than tool and payload of the profiles
+=====================  ================================================================================================
+
+What nobody here can see: a wrong gear ratio or direction. There is one encoder an axis, on the motor's side, and a
+joint that turns by another ratio looks the same to it, and so does a torque constant that is wrong by the same share.
+For those the wiring check of the procedures turns the tool's weight in the wrist sensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import SafetyAbort
+from bench.models.arm_description import LinkInertia
+from bench.models.rigid import ArmModel
+from bench.safety.limits import ArmLimits, LoadLimits
+from bench.safety.watch import ForceWatch
+
+Floats = NDArray[np.float64]
+
+#: A joint was wanted so far from where it stood [rad], while its encoder changed by less than that share of it.
+WANTED_RAD, BLOCKED_SHARE = 0.05, 0.02
+#: The means of a drain's currents may differ by this share of what the servo may carry.
+CURRENT_SHARE = 0.2
+#: The weight at rest may be off by this share of itself, beside the sensor's own unknown zero, a share of its capacity.
+WEIGHT_SHARE, ZERO_SHARE = 0.05, 0.05
+
+
+def check_following(limits: ArmLimits, position: Sequence[float], desired: Sequence[float]) -> None:
+    """Raise :class:`SafetyAbort` (``"not_following"``) when a joint is far from where it should be; at every tick."""
+    allowed = limits.following_rad
+    for q, wanted in zip(position, desired, strict=True):
+        if not -allowed <= q - wanted <= allowed:
+            break
+    else:
+        return
+    for name, q, wanted in zip(limits.names, position, desired, strict=True):
+        if not abs(q - wanted) <= allowed:
+            raise SafetyAbort(
+                f"joint {name} is at {math.degrees(q):.1f} deg and should be at {math.degrees(wanted):.1f} deg",
+                reason="not_following",
+                where="arm",
+                remedy="Look for an obstacle, a stuck encoder, a servo on another joint's id, a wrong direction, "
+                "gear ratio or torque constant, or a heavier load than the profile says.",
+            )
+
+
+class ArmWatch:
+    """Compares encoders with what was wanted, and currents with what was commanded, on every drain.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the joints.
+    max_current_a : sequence of float
+        What each servo may carry (n,) [A].
+    """
+
+    def __init__(self, names: Sequence[str], max_current_a: Sequence[float]) -> None:
+        self.names = tuple(names)
+        self._most = np.array(max_current_a, dtype=np.float64)
+        self._low = np.full(len(self.names), np.inf)
+        self._high = np.full(len(self.names), -np.inf)
+        self._wanted: Floats | None = None
+
+    def restart(self) -> None:
+        """Begin anew: the arm was braked meanwhile."""
+        self._wanted = None
+
+    def feed(self, position: Floats, desired: Floats, current_a: Floats, command_a: Floats) -> None:
+        """Take the next rows in, each (k, n): joint positions as read and as wanted, currents as read and commanded.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"joint_blocked"`` or ``"current_mismatch"``; the joint is named.
+        """
+        if not len(position):
+            return
+        self._check_currents(current_a, command_a)
+        if self._wanted is None:
+            self._wanted = desired[0].copy()
+            self._low[:], self._high[:] = np.inf, -np.inf
+        self._low = np.minimum(self._low, position.min(axis=0))
+        self._high = np.maximum(self._high, position.max(axis=0))
+        way = np.abs(desired[-1] - self._wanted)
+        if not way.max() > WANTED_RAD:
+            return
+        moved = self._high - self._low
+        blocked = (way > WANTED_RAD) & (moved < BLOCKED_SHARE * way)
+        if blocked.any():
+            joint = int(np.argmax(blocked))
+            raise SafetyAbort(
+                f"joint {self.names[joint]} was wanted {way[joint]:.3g} rad away and its encoder changed by "
+                f"{moved[joint]:.2g} rad",
+                reason="joint_blocked",
+                where="arm",
+                remedy="Look for an obstacle, a closed brake, a servo without torque, and a stuck encoder: they look "
+                "the same from here.",
+            )
+        # Each joint that has moved is watched anew from where it is; the others go on.
+        done = way > WANTED_RAD
+        self._wanted = np.where(done, desired[-1], self._wanted)
+        self._low[done], self._high[done] = np.inf, -np.inf
+
+    def _check_currents(self, current_a: Floats, command_a: Floats) -> None:
+        # What is read was commanded a tick before.
+        if len(current_a) < 2:
+            return
+        carried, told = current_a[1:].mean(axis=0), command_a[:-1].mean(axis=0)
+        wrong = ~(np.abs(carried - told) <= CURRENT_SHARE * self._most)
+        if wrong.any():
+            joint = int(np.argmax(wrong))
+            raise SafetyAbort(
+                f"the servo of joint {self.names[joint]} carries {carried[joint]:.3g} A and was told to carry "
+                f"{told[joint]:.3g} A",
+                reason="current_mismatch",
+                where="arm",
+                remedy="Look at the servo's supply, its current limit and operating mode, and for another program on "
+                "the bus.",
+            )
+
+
+class WristWatch:
+    """Holds the load at the wrist sensor to its limits, weight of tool and payload taken off.
+
+    The sensor's zero is taken with the tool on it; what its weight pulls otherwise, as it turns, is nominal. What
+    accelerating the tool takes counts as load.
+
+    Parameters
+    ----------
+    model : ArmModel
+        Its own: it is used at every drain.
+    sensor : (4, 4) float64
+        The sensor's frame in the flange's.
+    carried : sequence of LinkInertia
+        Tool and payload, in the sensor's frame.
+    limits : ArmLimits
+    capacity_n : float
+        Of the sensor [N].
+    """
+
+    def __init__(
+        self, model: ArmModel, sensor: Floats, carried: Sequence[LinkInertia], limits: ArmLimits, capacity_n: float
+    ) -> None:
+        self._model = model
+        self._turn = model.description.flange[:3, :3] @ sensor[:3, :3]
+        total = sum((body.parameters()[:4] for body in carried), start=np.zeros(4))
+        self.mass, self._moment = float(total[0]), total[1:]
+        self._zero = np.zeros(6)
+        self._capacity_n = capacity_n
+        self._watch = ForceWatch(LoadLimits(limits.force_n, limits.wrist_torque_nm))
+
+    def weight(self, position: Sequence[float] | Floats) -> Floats:
+        """Return the wrench (6,) of what is carried on the sensor at joint positions (n,), in the sensor's frame."""
+        axes = self._model.placement(np.asarray(position), self._model.n - 1)[:3, :3] @ self._turn
+        gravity = axes.T @ self._model.description.gravity
+        return np.concatenate([self.mass * gravity, np.cross(self._moment, gravity)])
+
+    def tare(self, position: Sequence[float] | Floats, wrench: Floats) -> None:
+        """Take what the sensor carries at rest for its zero; ``wrench`` (6,) is its reading without any zero.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"wrong_load"``: the force is not that of the weight, the sensor's own zero allowed for.
+        """
+        self._zero = weight = self.weight(position)
+        off = float(np.linalg.norm(wrench[:3] - weight[:3]))
+        allowed = WEIGHT_SHARE * float(np.linalg.norm(weight[:3])) + ZERO_SHARE * self._capacity_n
+        if not off <= allowed:
+            raise SafetyAbort(
+                f"at rest the wrist sensor reads {_shown(wrench[:3])} N; tool and payload of {self.mass:.3g} kg make "
+                f"{_shown(weight[:3])} N there, and its zero is allowed {allowed:.3g} N",
+                reason="wrong_load",
+                where="wrist sensor",
+                remedy="Look at what is mounted, whether the tool touches anything, at the sensor's gauges and its "
+                ".cal file; correct tool and payload in the profiles.",
+            )
+
+    def check(
+        self,
+        forces: Floats,
+        torques: Floats,
+        saturated: NDArray[np.bool_],
+        time_s: Floats,
+        position: Sequence[float] | Floats,
+    ) -> None:
+        """Hold samples to the limits: forces, torques (m, 3) and times (m,), the arm being at ``position`` (n,).
+
+        Raises
+        ------
+        SafetyAbort
+            ``"sensor_saturated"``, ``"sensor_invalid"``, ``"force_limit"`` or ``"torque_limit"``.
+        """
+        turned = self.weight(position) - self._zero
+        self._watch.check(forces - turned[:3], torques - turned[3:], saturated, time_s)
+
+
+def _shown(force: Floats) -> str:
+    return f"({', '.join(f'{value:.1f}' for value in force)})"
