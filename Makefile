@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 JOBS   ?= 2
-PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt
+PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt dynamixel-sdk
 
 .PHONY: help setup peers demo demo-joint test truth lint types check benchmark oldest clean
 
