@@ -32,14 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.archive import RunWriter
-from bench.arm import arm_model, body, sensor_frame
+from bench.arm import arm_model, body, ratings, sensor_frame
 from bench.clock import tick_wait
 from bench.errors import SafetyAbort
 from bench.procedures.arm_recording import PARTS, ArmChannels, Wrenches, drive_columns, group_specs
 from bench.procedures.arm_tick import ArmCommand, ArmController, ArmLoopView, ArmTick
 from bench.procedures.ticks import TickGrid
 from bench.profile import Payload, SpecimenProfile
-from bench.safety.arm_watch import ArmWatch, WristWatch, check_following
+from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, check_following
 
 if TYPE_CHECKING:
     from bench.models.rigid import ArmModel
@@ -100,7 +100,10 @@ class ArmRecording:
                 rig.wrist_sensor.capacity.to("N"),
             ),
         )
-        self.watch = ArmWatch(station.arm.limits.names, [servo.max_current.to("A") for servo in rig.servos])
+        names, rated = station.arm.limits.names, ratings(rig.arm)
+        most = [servo.max_current.to("A") for servo in rig.servos]
+        self.watch = ArmWatch(names, most, rated.coulomb, rated.rated_torque)
+        self.frozen = FrozenEncoders(names, self.period_s)
         self._station = station
         self._arm = station.arm
         self._planned_s = planned_s
@@ -230,11 +233,12 @@ class ArmRecording:
             self.text = text
         clock, arm, channels = self._station.clock, self._arm, self.channels
         wait, now_ns, read, torques = tick_wait(clock), clock.now_ns, arm.read, arm.torques
-        limits, command_s = arm.limits, arm.command_s
+        limits, command_s, thaw = arm.limits, arm.command_s, self.frozen.feed
         opened = arm.brakes_open
         if not opened:
             arm.torque_enable(True)
             self.watch.restart()
+            self.frozen.restart()
             self._due_ns = self.grid.next(now_ns())
         start_s = (self._due_ns - self.grid.zero_ns) * 1e-9
         grid, timing = self.grid, self.timing
@@ -268,6 +272,7 @@ class ArmRecording:
             currents = torques(command.torque)
             sent_s = (now_ns() - zero) * 1e-9 + command_s
             check_following(limits, position, command.desired_position)
+            thaw(position)
             if not opened:
                 opened = True
                 arm.open_brakes()
@@ -350,9 +355,11 @@ class ArmRecording:
         return rows[:, first : first + self.n]
 
     def _compare(self, rows: Floats) -> None:
-        position = self._arm.drivetrain.joint_position(self._part(rows, "motor_position"))
+        drives = self._arm.drivetrain
+        position = drives.joint_position(self._part(rows, "motor_position"))
         desired, current, told = (self._part(rows, name) for name in ("desired_position", "current", "command"))
-        self.watch.feed(position, desired, current, told)
+        torque = drives.joint_torque_of_current(told.mean(axis=0))
+        self.watch.feed(position, desired, current, told, torque - self._arm.weight(position[-1]))
 
     def _view(self, start_s: float) -> ArmLoopView:
         rows = np.concatenate(self._view_rows) if self._view_rows else np.empty((0, self._width))

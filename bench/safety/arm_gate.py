@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.clock import Clock, sleep
 from bench.errors import (
@@ -31,6 +32,8 @@ from bench.safety.safe_state import WATCH_S, Stand
 
 if TYPE_CHECKING:
     from bench.models.rigid import ArmModel
+
+Floats = NDArray[np.float64]
 
 #: Joints that turn less than this over the watching time stand [rad].
 STANDSTILL_RAD = 0.005
@@ -164,6 +167,11 @@ class GatedArm:
         """
         self._model = model
 
+    def weight(self, position: Sequence[float] | Floats) -> Floats:
+        """Return the joint torques (n,) that hold the arm at ``position`` (n,), nominal; zeros while nobody said what
+        it carries."""
+        return np.zeros(self.n) if self._model is None else self._model.gravity(np.asarray(position)).copy()
+
     # -- reading and stopping: always allowed
 
     def identify(self) -> tuple[Identity, ...]:
@@ -238,7 +246,7 @@ class GatedArm:
         """
         if self._model is None or self._last is None or not self._interlock.enabled:
             return False
-        weight = self._model.gravity(np.array(self._last.position_rad)).tolist()
+        weight = self.weight(self._last.position_rad).tolist()
         torque = [max(-limit, min(limit, t)) for t, limit in zip(weight, self._torque_limit, strict=True)]
         if not all(math.isfinite(t) for t in weight):
             return False

@@ -4,7 +4,9 @@
 reason                 what was seen
 =====================  ================================================================================================
 ``not_following``      a joint is far from where its controller wants it
-``joint_blocked``      a joint was wanted elsewhere and its encoder did not change: blocked, braked, or stuck
+``joint_blocked``      a joint was wanted elsewhere, or driven by more than friction and weight bear, and its encoder
+                       did not change: blocked, braked, or stuck
+``encoder_frozen``     a joint that turned stands from one tick to the next, as no body does
 ``current_mismatch``   a servo does not carry the current it was told to
 ``wrong_load``         at rest the wrist sensor carries another weight than tool and payload of the profiles
 =====================  ================================================================================================
@@ -31,7 +33,12 @@ from bench.safety.watch import ForceWatch
 Floats = NDArray[np.float64]
 
 #: A joint was wanted so far from where it stood [rad], while its encoder changed by less than that share of it.
-WANTED_RAD, BLOCKED_SHARE = 0.05, 0.02
+WANTED_RAD, BLOCKED_SHARE = 0.1, 0.02
+#: A joint moves when it is driven by so many times its nominal Coulomb friction and this share of its rated torque
+#: beside its weight. One that stands changes by less than this [rad] in a drain, of so many rows at least.
+BREAKS_LOOSE, UNKNOWN_SHARE, STANDS_RAD, STANDING_ROWS = 3.0, 0.1, 3e-5, 10
+#: Slower than this a joint may stand at once [rad/s]; a stand is so many readings that are equal to the last bit.
+QUICK_RAD_S, EQUAL_READINGS = 0.2, 2
 #: The means of a drain's currents may differ by this share of what the servo may carry.
 CURRENT_SHARE = 0.2
 #: The weight at rest may be off by this share of itself, beside the sensor's own unknown zero, a share of its capacity.
@@ -57,8 +64,50 @@ def check_following(limits: ArmLimits, position: Sequence[float], desired: Seque
             )
 
 
+class FrozenEncoders:
+    """Tells at every tick when an encoder stands from one reading to the next although its joint was turning.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the joints.
+    period_s : float
+        Between two readings [s].
+    """
+
+    def __init__(self, names: Sequence[str], period_s: float) -> None:
+        self._names = tuple(names)
+        self._step = QUICK_RAD_S * period_s
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew: the arm was braked meanwhile."""
+        self._last = [math.nan] * len(self._names)
+        self._quick = [False] * len(self._names)
+        self._equal = [0] * len(self._names)
+
+    def feed(self, position: list[float]) -> None:
+        """Take the next positions in (n,) [rad]; raise :class:`SafetyAbort` (``"encoder_frozen"``)."""
+        quick, step = self._quick, self._step
+        for i, (q, last) in enumerate(zip(position, self._last, strict=True)):
+            if q != last:
+                quick[i] = abs(q - last) >= step  # not so at first
+                self._equal[i] = 0
+            elif quick[i]:
+                self._equal[i] += 1
+                if self._equal[i] >= EQUAL_READINGS:
+                    raise SafetyAbort(
+                        f"joint {self._names[i]} turned at more than {QUICK_RAD_S:g} rad/s and from one reading to the "
+                        f"next its encoder stands at {math.degrees(q):.3f} deg",
+                        reason="encoder_frozen",
+                        where="arm",
+                        remedy="Look at the servo's encoder, and for an obstacle that stopped the joint at once.",
+                    )
+        self._last = position
+
+
 class ArmWatch:
-    """Compares encoders with what was wanted, and currents with what was commanded, on every drain.
+    """Compares encoders with what was wanted and with what drives them, and currents with their commands, per drain.
 
     Parameters
     ----------
@@ -66,11 +115,16 @@ class ArmWatch:
         Of the joints.
     max_current_a : sequence of float
         What each servo may carry (n,) [A].
+    friction_nm, rated_nm : (n,) float64
+        Nominal Coulomb friction and rated torque of the joints [N.m].
     """
 
-    def __init__(self, names: Sequence[str], max_current_a: Sequence[float]) -> None:
+    def __init__(
+        self, names: Sequence[str], max_current_a: Sequence[float], friction_nm: Floats, rated_nm: Floats
+    ) -> None:
         self.names = tuple(names)
         self._most = np.array(max_current_a, dtype=np.float64)
+        self._looses_nm = BREAKS_LOOSE * friction_nm + UNKNOWN_SHARE * rated_nm
         self._low = np.full(len(self.names), np.inf)
         self._high = np.full(len(self.names), -np.inf)
         self._wanted: Floats | None = None
@@ -79,8 +133,17 @@ class ArmWatch:
         """Begin anew: the arm was braked meanwhile."""
         self._wanted = None
 
-    def feed(self, position: Floats, desired: Floats, current_a: Floats, command_a: Floats) -> None:
-        """Take the next rows in, each (k, n): joint positions as read and as wanted, currents as read and commanded.
+    def feed(self, position: Floats, desired: Floats, current_a: Floats, command_a: Floats, driven_nm: Floats) -> None:
+        """Take the next rows in, each (k, n).
+
+        Parameters
+        ----------
+        position, desired : (k, n) float64
+            Of the joints as read and as wanted [rad].
+        current_a, command_a : (k, n) float64
+            As read, and as commanded after that [A].
+        driven_nm : (n,) float64
+            Mean of the torques commanded, the nominal weight taken off [N.m].
 
         Raises
         ------
@@ -90,30 +153,39 @@ class ArmWatch:
         if not len(position):
             return
         self._check_currents(current_a, command_a)
+        low, high = position.min(axis=0), position.max(axis=0)
+        stuck = (np.abs(driven_nm) > self._looses_nm) & (high - low < STANDS_RAD)
+        # The first rows since the brakes were told to open do not count: they take their time.
+        if stuck.any() and self._wanted is not None and len(position) >= STANDING_ROWS:
+            joint = int(np.argmax(stuck))
+            what = f"is driven by {driven_nm[joint]:.3g} N.m beside its weight and its encoder stands"
+            raise self._blocked(joint, what)
         if self._wanted is None:
             self._wanted = desired[0].copy()
             self._low[:], self._high[:] = np.inf, -np.inf
-        self._low = np.minimum(self._low, position.min(axis=0))
-        self._high = np.maximum(self._high, position.max(axis=0))
+        self._low, self._high = np.minimum(self._low, low), np.maximum(self._high, high)
         way = np.abs(desired[-1] - self._wanted)
-        if not way.max() > WANTED_RAD:
+        done = way > WANTED_RAD
+        if not done.any():
             return
         moved = self._high - self._low
-        blocked = (way > WANTED_RAD) & (moved < BLOCKED_SHARE * way)
+        blocked = done & (moved < BLOCKED_SHARE * way)
         if blocked.any():
             joint = int(np.argmax(blocked))
-            raise SafetyAbort(
-                f"joint {self.names[joint]} was wanted {way[joint]:.3g} rad away and its encoder changed by "
-                f"{moved[joint]:.2g} rad",
-                reason="joint_blocked",
-                where="arm",
-                remedy="Look for an obstacle, a closed brake, a servo without torque, and a stuck encoder: they look "
-                "the same from here.",
-            )
+            what = f"was wanted {way[joint]:.3g} rad away and its encoder changed by {moved[joint]:.2g} rad"
+            raise self._blocked(joint, what)
         # Each joint that has moved is watched anew from where it is; the others go on.
-        done = way > WANTED_RAD
         self._wanted = np.where(done, desired[-1], self._wanted)
         self._low[done], self._high[done] = np.inf, -np.inf
+
+    def _blocked(self, joint: int, what: str) -> SafetyAbort:
+        return SafetyAbort(
+            f"joint {self.names[joint]} {what}",
+            reason="joint_blocked",
+            where="arm",
+            remedy="Look for an obstacle, a closed brake, a servo without torque, and a stuck encoder: they look the "
+            "same from here.",
+        )
 
     def _check_currents(self, current_a: Floats, command_a: Floats) -> None:
         # What is read was commanded a tick before.
