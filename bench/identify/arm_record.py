@@ -176,6 +176,8 @@ class _Source:
             "motor": "motor_1_torque",
             "joint": "joint_1_torque",
         }
+        if "command_time" not in known:  # from when a command held is not known
+            del kinds["command"]
         found = [kind for kind, name in kinds.items() if name in known]
         if not found:
             raise Refused(

@@ -36,7 +36,7 @@ def archived(arm_rig: ArmRig, repository: Path, tmp_path: Path, motion: Any) -> 
     """``archived(torque, seconds, without=…)``: jittering rows whose command makes ``torque(time)`` at the joints."""
 
     def write(
-        torque: Callable[[Floats], Floats], seconds: float = 6.0, without: slice | None = None, phases: Any = None
+        torque: Callable[[Floats], Floats], seconds: float = 6.0, without: slice | None = None, *, timed: bool = True
     ) -> tuple[Path, Any]:
         drives = drivetrain(arm_rig.arm)
         rng = np.random.default_rng(3)
@@ -52,7 +52,7 @@ def archived(arm_rig: ArmRig, repository: Path, tmp_path: Path, motion: Any) -> 
                     DatasetSpec("position", "rad", "angle", each("motor_{}_position")),
                     DatasetSpec("command", "A", "current", each("motor_{}_command_current")),
                     DatasetSpec("current", "A", "current", each("motor_{}_current")),
-                    DatasetSpec("sent", "s", "time", ("command_time", "time_half_width")),
+                    *([DatasetSpec("sent", "s", "time", ("command_time", "time_half_width"))] if timed else []),
                 ),
                 block=200,
             )
@@ -66,11 +66,11 @@ def archived(arm_rig: ArmRig, repository: Path, tmp_path: Path, motion: Any) -> 
                 "position": drives.motor_angle(path.at(time)[0]),
                 "command": current,
                 "current": 0.98 * current,
-                "sent": np.stack([time + HOLDS_FROM, np.full(len(time), 3e-4)], axis=1),
             }
+            if timed:
+                data["sent"] = np.stack([time + HOLDS_FROM, np.full(len(time), 3e-4)], axis=1)
             writer.append("drive", data, time)
-            for name, start, end in phases or (("train", 0.5, seconds - 0.5),):
-                writer.phase(name, 1, np.nan, start, end)
+            writer.phase("train", 1, np.nan, 0.5, seconds - 0.5)
             writer.close("COMPLETE")
         return writer.path, path
 
@@ -120,6 +120,14 @@ def test_the_measured_current_can_be_taken_instead(archived: Any) -> None:
         record = ArmRecord.from_run(run, torque="measured")
     assert record.torque_source == "measured"
     assert record.torque[5:-5] == pytest.approx(0.98 * wave(record.time_s)[5:-5], abs=1e-3)
+
+
+def test_a_command_whose_time_is_not_known_is_not_taken(archived: Any) -> None:
+    path, _ = archived(wave, timed=False)
+    with Run.open(path) as run:
+        record = ArmRecord.from_run(run)
+    assert record.torque_source == "measured"
+    assert record.time_uncertainty_s == 0.0
 
 
 def test_missing_rows_are_refused_with_their_place(archived: Any) -> None:
