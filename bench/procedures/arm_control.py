@@ -7,6 +7,9 @@ A command has three parts, archived apart (joint torques, N.m)::
     torque       (feedback + feedforward) / torque_scale, each joint within its limit
 
 so that every joint's error moves as a mass on a spring of ``omega`` and ``zeta``, whatever the arm's inertia there.
+Two things bound that for the single joint. Friction would hold a light one far from where it is wanted: its spring is
+never softer than its friction over ``windup``. And its motor turns the rotor first, the link follows by the elastic
+gear: the damper is never more than the rotor alone bears with a tick's delay, ``velocity gain x period < rotor``.
 Where a limit takes torque away, the archived feedback is what is left of it.
 """
 
@@ -30,10 +33,11 @@ ROTOR_SHARE = 0.6
 
 @dataclass(frozen=True)
 class ArmGains:
-    """Of the position controller: natural frequency [rad/s] and damping ratio."""
+    """Of the position controller: natural frequency [rad/s], damping ratio, and how far friction may hold [rad]."""
 
     frequency: float
     ratio: float
+    windup: float = math.inf
 
     @property
     def position(self) -> float:
@@ -65,6 +69,8 @@ class ArmOutput:
         self._none = [0.0] * knowledge.model.n
         rotors = np.diag(knowledge.model.motor_inertia)
         most = ROTOR_SHARE / period_s * rotors / gains.velocity
+        rubs = [one.coulomb + one.stribeck_excess for one in knowledge.friction]
+        self._least = [rub / (gains.windup * gains.position) for rub in rubs]
         self._most = [float(inertia) if inertia > 0.0 else math.inf for inertia in most]
 
     def fill(
@@ -84,7 +90,8 @@ class ArmOutput:
         mass = model.mass_matrix(q)
         pull = []
         for i, inertia in enumerate(mass.diagonal().tolist()):
-            share = min(1.0, self._most[i] / inertia)
+            # of the frequency: the stiffness goes with its square
+            share = min(max(1.0, math.sqrt(self._least[i] / inertia)), self._most[i] / inertia)
             pull.append(share * (share * kp * (places[i] - tick.position[i]) + kv * (speeds[i] - tick.velocity[i])))
         feedback: list[float] = (mass @ pull).tolist()
         fed: list[float] = model.inverse_dynamics(q, v, a).tolist()

@@ -107,7 +107,9 @@ def control_of(
     )
     return ArmControl(
         knowledge=knowledge_of(rig, specimen, feedforward),
-        gains=ArmGains(2.0 * np.pi * procedure.natural_frequency.to("Hz"), procedure.damping_ratio),
+        gains=ArmGains(
+            2.0 * np.pi * procedure.natural_frequency.to("Hz"), procedure.damping_ratio, procedure.windup.to("rad")
+        ),
         names=tuple(joint.name for joint in rig.arm.joints),
         start=start,
         travel_speed=_pose(speed),

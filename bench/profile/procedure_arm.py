@@ -51,7 +51,8 @@ class ArmProcedure(ProcedureProfile):
     """What the procedures of an arm share: the pose it starts and ends at, its position controller, the wiring check.
 
     The controller makes every joint a mass on a spring and a damper of ``natural_frequency`` and ``damping_ratio``,
-    whatever the arm's inertia. Moves between poses take ``travel_speed`` and ``travel_acceleration`` as shares of each
+    whatever the arm's inertia; a joint whose friction would hold it farther than ``windup`` gets a stiffer spring. Moves
+    between poses take ``travel_speed`` and ``travel_acceleration`` as shares of each
     joint's limits. Before anything else every joint moves by ``check_angle`` and back, one after the other, so that
     swapped servos and signs are found while little can happen. ``feedforward`` names a feed-forward file (a path) or
     is left out.
@@ -60,6 +61,7 @@ class ArmProcedure(ProcedureProfile):
     start: JointPose
     natural_frequency: Frequency = Value(5.0, "Hz", "frequency")
     damping_ratio: float = Field(default=1.0, ge=0.4, le=2.0)
+    windup: PositiveAngle = Value(0.005, "rad", "angle")
     travel_speed: PositiveRatio = Value(40.0, "%", "ratio")
     travel_acceleration: PositiveRatio = Value(30.0, "%", "ratio")
     check_angle: NonNegativeAngle = Value(0.08, "rad", "angle")
