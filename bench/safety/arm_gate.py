@@ -355,7 +355,11 @@ class GatedArm:
             if not -limit <= torque <= limit:  # so that a NaN fails
                 raise refused_torque(self._limits, torque_nm)
         currents = self._axes.currents(torque_nm)
-        self._drives.write_currents(currents)
+        try:
+            self._drives.write_currents(currents)
+        except (BusSilent, InstrumentDisconnected):
+            self._dead = True
+            raise
         self._commanded_ns = self._clock.now_ns()
         return currents
 

@@ -83,7 +83,7 @@ class FrozenEncoders:
     def restart(self) -> None:
         """Begin anew: the arm was braked meanwhile."""
         self._last = [math.nan] * len(self._names)
-        self._quick = [False] * len(self._names)
+        self._quick = [0] * len(self._names)  # 2 after a quick step; the step into a stand may be a short one
         self._equal = [0] * len(self._names)
 
     def feed(self, position: list[float]) -> None:
@@ -91,7 +91,7 @@ class FrozenEncoders:
         quick, step = self._quick, self._step
         for i, (q, last) in enumerate(zip(position, self._last, strict=True)):
             if q != last:
-                quick[i] = abs(q - last) >= step  # not so at first
+                quick[i] = 2 if abs(q - last) >= step else quick[i] - 1 if quick[i] else 0
                 self._equal[i] = 0
             elif quick[i]:
                 self._equal[i] += 1
