@@ -28,6 +28,7 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Callable, Sequence
+from operator import add, le, mul
 
 from bench.clock import Clock
 from bench.errors import DriveFault, DriveWatchdogTripped, InstrumentError, InstrumentTimeout, LimitError
@@ -91,10 +92,10 @@ class DynamixelBus:
     ) -> None:
         self.ids = tuple(servo.id for servo in servos)
         self._where = f"{url}, Dynamixel bus"
-        self._clock = clock
         self._names = {servo.id: f"servo id {servo.id} (joint {k + 1})" for k, servo in enumerate(servos)}
         self._on = False
-        self._last_ns = clock.now_ns()
+        self._now_ns = clock.now_ns
+        self._silent_at_ns = 0
         self._timeouts = 0
         self._line = SerialLine(url, baud=baud, clock=clock, slice_s=QUIET_S)
         self._bus = DynamixelLine(
@@ -148,17 +149,18 @@ class DynamixelBus:
         InstrumentTimeout
             A servo did not answer; it is named. The line has been drained.
         """
-        self._check_silence()
-        current, velocity, position, alerts = self._reader.read()
+        now = self._now_ns()
+        if now > self._silent_at_ns or self._bus.statistics.timeouts != self._timeouts:
+            self._check_silence()
+        self._silent_at_ns = now + self._silence_ns
+        current, velocity, position, alerts = self._reader.read(now)
         if alerts and self._on:
             raise self._fault(alerts[0])
+        angles = map(mul, position, self._angle_unit)
         return ArmState(
-            [
-                count * unit + turns
-                for count, unit, turns in zip(position, self._angle_unit, self._turns_rad, strict=True)
-            ],
-            [count * unit for count, unit in zip(velocity, self._velocity_unit, strict=True)],
-            [count * unit for count, unit in zip(current, self._current_unit, strict=True)],
+            list(map(add, angles, self._turns_rad)),
+            list(map(mul, velocity, self._velocity_unit)),
+            list(map(mul, current, self._current_unit)),
         )
 
     def on_silence(self, action: Callable[[], None]) -> None:
@@ -175,12 +177,15 @@ class DynamixelBus:
         DriveWatchdogTripped
             See :meth:`read`; nothing was sent.
         """
-        for current, limit in zip(currents_a, self._limits, strict=True):
-            if not -limit <= current <= limit:
-                raise self._beyond(currents_a)
-        if not blindly:
+        if len(currents_a) != len(self.ids):
+            raise ValueError(f"{len(currents_a)} currents for {len(self.ids)} servos")
+        if not all(map(le, map(abs, currents_a), self._limits)):
+            raise self._beyond(currents_a)
+        now = self._now_ns()
+        if (now > self._silent_at_ns or self._bus.statistics.timeouts != self._timeouts) and not blindly:
             self._check_silence()
-        self._writer.write([round(current * n) for current, n in zip(currents_a, self._per_ampere, strict=True)])
+        self._silent_at_ns = now + self._silence_ns
+        self._writer.write(list(map(round, map(mul, currents_a, self._per_ampere))), now)
 
     def torque_enable(self, on: bool) -> None:
         """Switch every motor on, at no current, or off.
@@ -209,7 +214,7 @@ class DynamixelBus:
             with contextlib.suppress(InstrumentError):  # what went wrong first is what counts
                 self.stop()
             raise
-        self._last_ns = self._clock.now_ns()
+        self._silent_at_ns = self._now_ns() + self._silence_ns
 
     def arm_watchdog(self, timeout_s: float) -> None:
         """Set how long [s] the bus may be silent before each servo stops by itself; 0 disarms it.
@@ -294,7 +299,7 @@ class DynamixelBus:
         waiting = list(self.ids)
         why: InstrumentError | None = None
         for _ in range(STOP_ATTEMPTS):
-            self._writer.write([0] * len(self.ids))
+            self._writer.write([0] * len(self.ids), self._now_ns())
             self._bus.tell(torque_off)
             still = []
             for servo_id in waiting:
@@ -321,20 +326,19 @@ class DynamixelBus:
     # -- checks -------------------------------------------------------------------------------------------------------
 
     def _check_silence(self) -> None:
-        """Look at the servos when the bus was silent for nearly the watchdog's time, or a reply was missing."""
-        now = self._clock.now_ns()
-        silent_ns, self._last_ns = now - self._last_ns, now
+        """Look at the servos: the bus was silent for nearly the watchdog's time, or a reply was missing."""
+        if not self._on:
+            return
         timeouts = self._bus.statistics.timeouts
-        if self._on and (silent_ns > self._silence_ns or timeouts != self._timeouts):
-            health = self._require_health()
-            off = [k for k, on in zip(self.ids, health.torque_enabled, strict=True) if not on]
-            if off:
-                raise InstrumentError(
-                    f"{self._list(off)} no longer switched on: rebooted, without supply for a while, or told so",
-                    where=self._where,
-                    remedy="Look for a loss of supply and for another program on the bus; stop and start anew",
-                )
-            self._timeouts = timeouts
+        health = self._require_health()
+        off = [k for k, on in zip(self.ids, health.torque_enabled, strict=True) if not on]
+        if off:
+            raise InstrumentError(
+                f"{self._list(off)} no longer switched on: rebooted, without supply for a while, or told so",
+                where=self._where,
+                remedy="Look for a loss of supply and for another program on the bus; stop and start anew",
+            )
+        self._timeouts = timeouts
 
     def _require_health(self) -> ArmHealth:
         health = self.health()

@@ -21,7 +21,6 @@ Sources: ROBOTIS e-Manual, "Protocol 2.0" and "CRC Calculation".
 
 from __future__ import annotations
 
-import functools
 import struct
 from dataclasses import dataclass
 
@@ -39,41 +38,48 @@ _CRC = struct.Struct("<H")
 _PATTERN, _STUFFED = b"\xff\xff\xfd", b"\xff\xff\xfd\xfd"
 
 
-@functools.cache
-def crc_words() -> list[int]:
-    """Return the CRC of each pair of bytes from 0, as a table of 65 536: two bytes a step.
+_M480, _M240, _M120, _M60, _M30, _M15 = ((1 << bits) - 1 for bits in (480, 240, 120, 60, 30, 15))
 
-    ``crc = table[crc ^ (first << 8 | second)]`` goes on by two bytes.
+
+def _fold(number: int) -> int:
+    """Return a message's remainder modulo x^15 + x + 1, one of the two factors of the CRC's polynomial.
+
+    There x^15 is x + 1, and, squared again and again, x^(15 m) is x^m + 1 for every power of two m. So a message is
+    folded in a few steps on whole numbers, without a table that a control loop would find cold every time.
     """
-    single = []
-    for byte in range(256):
-        crc = byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x8005 if crc & 0x8000 else crc << 1) & 0xFFFF
-        single.append(crc)
-    pairs = []
-    for after_first in single:
-        high, low = after_first >> 8, (after_first & 0xFF) << 8
-        pairs += [single[high ^ second] ^ low for second in range(256)]
-    return pairs
+    while number > _M480:
+        high = number >> 480
+        number = number & _M480 ^ high ^ high << 32
+    high = number >> 240
+    number = number & _M240 ^ high ^ high << 16
+    high = number >> 120
+    number = number & _M120 ^ high ^ high << 8
+    high = number >> 60
+    number = number & _M60 ^ high ^ high << 4
+    high = number >> 60
+    number = number & _M60 ^ high ^ high << 4
+    high = number >> 30
+    number = number & _M30 ^ high ^ high << 2
+    high = number >> 15
+    number = number & _M15 ^ high ^ high << 1
+    high = number >> 15
+    return number & _M15 ^ high ^ high << 1
 
 
 def crc16(data: bytes, crc: int = 0) -> int:
     """Return the CRC-16 of ``data``, going on from ``crc``."""
-    table = crc_words()
-    if len(data) & 1:
-        crc = _one_byte(crc, data[0])
-        data = data[1:]
-    for word in struct.unpack(f">{len(data) // 2}H", data):
-        crc = table[crc ^ word]
-    return crc
+    number = int.from_bytes(data, "big") << 16 ^ crc << 8 * len(data)
+    rest = _fold(number)
+    # The other factor is x + 1: the number of ones is odd or even.
+    return rest ^ 0x8003 if (rest.bit_count() ^ number.bit_count()) & 1 else rest
 
 
-def _one_byte(crc: int, byte: int) -> int:
-    crc ^= byte << 8
-    for _ in range(8):
-        crc = (crc << 1 ^ 0x8005 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc
+def divides(number: int) -> bool:
+    """Return whether the CRC's polynomial divides a message that is followed by its CRC, high byte first.
+
+    Several such messages may stand behind one another.
+    """
+    return not number.bit_count() & 1 and not _fold(number)
 
 
 def instruction(servo_id: int, code: int, parameters: bytes = b"") -> bytes:

@@ -17,7 +17,7 @@ from bench.instruments.dynamixel_frames import (
     STATUS,
     Status,
     crc16,
-    crc_words,
+    divides,
     instruction,
     sync_read,
     sync_write,
@@ -60,8 +60,8 @@ class StateReader:
         form: type[_FastForm] | type[_PlainForm] = _FastForm if fast else _PlainForm
         self._forms = [form(line, self._ids, table, extra, delay_s) for extra in before]
 
-    def read(self) -> Counts:
-        """Return everybody's state.
+    def read(self, now: int) -> Counts:
+        """Return everybody's state; ``now`` is the time [ns].
 
         Raises
         ------
@@ -71,7 +71,6 @@ class StateReader:
             A servo refuses.
         """
         line = self._line
-        now = line.now_ns()
         serial = line.line
         if line.tag and now >= line.tagged_until_ns:
             line.tag = 0
@@ -107,20 +106,18 @@ class CurrentWriter:
         empty = sync_write(register.address, register.size, dict.fromkeys(ids, bytes(register.size)))
         # No stuffing can be needed: an id is below 0xFD, so FF FF FD does not fit between two ids.
         self._head = empty[: -2 - 3 * len(ids)]
-        self._head_crc = crc16(self._head)
         self._pack = struct.Struct("<" + "Bh" * len(ids)).pack
         self._arguments = [value for servo_id in ids for value in (servo_id, 0)]
         self.size = len(empty)
 
-    def write(self, counts: Sequence[int]) -> None:
-        """Send goal currents, one count an axis."""
+    def write(self, counts: Sequence[int], now: int) -> None:
+        """Send goal currents, one count an axis; ``now`` is the time [ns]."""
         arguments = self._arguments
         arguments[1::2] = counts
         packet = self._head + self._pack(*arguments)
-        crc = crc16(packet[len(self._head) :], self._head_crc)
-        line = self._line
-        with line.line.claim(line.now_ns() + CLAIM_NS):
-            line.line.write(packet + _CRC.pack(crc))
+        serial = self._line.line
+        with serial.claim(now + CLAIM_NS):
+            serial.write(packet + _CRC.pack(crc16(packet)))
 
 
 class _Form:
@@ -134,7 +131,6 @@ class _Form:
         self.request = sync_read(bytes(ids), table.present_current.address - extra, self.count, fast=fast)
         self.size = 8 + len(ids) * (self.count + 4) if fast else len(ids) * (self.count + 11)
         self.wait_ns = line.wait_ns(len(self.request), self.size, 1 if fast else len(ids), delay_s)
-        self._table = crc_words()
 
 
 class _PlainForm(_Form):
@@ -144,27 +140,22 @@ class _PlainForm(_Form):
         self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float
     ) -> None:
         super().__init__(line, ids, table, extra, delay_s, fast=False)
-        words = self.count // 2
-        self._fields = struct.Struct("<" + f"9s{extra}xhiiH" * len(ids)).unpack
-        self._words = struct.Struct(">" + f"9x{words}H2x" * len(ids)).unpack
+        self._fields = struct.Struct("<" + f"9s{extra}xhii2x" * len(ids)).unpack
         # Header, id, length, instruction, no error.
-        empty = [instruction(servo_id, STATUS, bytes(1 + self.count)) for servo_id in ids]
-        self._heads = tuple(packet[:9] for packet in empty)
-        self._starts = [crc16(head) for head in self._heads]
-        self._of_servo = [slice(k * words, (k + 1) * words) for k in range(len(ids))]
+        self._heads = tuple(instruction(servo_id, STATUS, bytes(1 + self.count))[:9] for servo_id in ids)
+        # Each packet's CRC comes low byte first, and is wanted the other way round.
+        step = self.count + 11
+        self._low = sum(0xFF << 8 * step * k for k in range(len(ids)))
+        self._text = (1 << 8 * self.size) - 1 ^ self._low * 0x101
 
     def unpack(self, data: bytes) -> Counts | None:
         """Return the counts in a reply that is exactly as it should be, None for any other."""
         fields = self._fields(data)
-        if fields[0::5] != self._heads:
+        number = int.from_bytes(data, "big")
+        low = self._low
+        if fields[0::4] != self._heads or not divides(number & self._text | (number & low) << 8 | number >> 8 & low):
             return None
-        table, words = self._table, self._words(data)
-        for crc, part, sent in zip(self._starts, self._of_servo, fields[4::5], strict=True):
-            for word in words[part]:
-                crc = table[crc ^ word]
-            if crc != sent:
-                return None
-        return fields[1::5], fields[2::5], fields[3::5], []
+        return fields[1::4], fields[2::4], fields[3::4], []
 
 
 class _FastForm(_Form):
@@ -175,22 +166,18 @@ class _FastForm(_Form):
     ) -> None:
         super().__init__(line, ids, table, extra, delay_s, fast=True)
         self._head = HEADER + bytes([BROADCAST]) + _CRC.pack(self.size - 7) + bytes([STATUS])
-        self._start = crc16(self._head)
-        self._fields = struct.Struct("<8s" + f"H{extra}xhiiH" * len(ids)).unpack
-        self._words = struct.Struct(f">8x{(self.size - 10) // 2}H2x").unpack
+        self._fields = struct.Struct("<8s" + f"H{extra}xhii2x" * len(ids)).unpack
         self._parts = tuple(servo_id << 8 for servo_id in ids)  # no error, id
 
     def unpack(self, data: bytes) -> Counts | None:
         """Return the counts in a reply that is exactly as it should be, None for any other."""
         fields = self._fields(data)
-        if fields[0] != self._head or fields[1::5] != self._parts:
+        if fields[0] != self._head or fields[1::4] != self._parts:
             return None
-        table, crc = self._table, self._start
-        for word in self._words(data):
-            crc = table[crc ^ word]
-        if crc != fields[-1]:
+        # The last CRC is that of all before it; those in between are for the servos among themselves.
+        if not divides(int.from_bytes(data[:-2], "big") << 16 | data[-1] << 8 | data[-2]):
             return None
-        return fields[2::5], fields[3::5], fields[4::5], []
+        return fields[2::4], fields[3::4], fields[4::4], []
 
 
 def _counts(states: list[bytes], answers: dict[int, Status]) -> Counts:

@@ -143,7 +143,7 @@ def test_no_current_beyond_its_limit_leaves_the_host(arm, bus, current):
 
 
 def test_as_many_currents_as_servos(arm):
-    with pytest.raises(ValueError, match="argument"):
+    with pytest.raises(ValueError, match="5 currents for 6 servos"):
         arm.write_currents([0.0] * 5)
 
 

@@ -152,7 +152,6 @@ def test_packets_the_loop_sends_are_the_general_ones():
 
     class Line(DynamixelLine):
         def __init__(self) -> None:
-            self.now_ns = lambda: 0
             self.line = self  # type: ignore[assignment]
 
         def claim(self, deadline_ns):
@@ -172,6 +171,6 @@ def test_packets_the_loop_sends_are_the_general_ones():
         writer = CurrentWriter(Line(), ids, P_SERIES)
         for _ in range(300):
             counts = [rng.choice((rng.randrange(-30000, 30000), -1, -3, -256, 0x7FFF, -0x8000)) for _ in ids]
-            writer.write(counts)
+            writer.write(counts, 0)
             entries = {servo_id: struct.pack("<h", count) for servo_id, count in zip(ids, counts, strict=True)}
             assert sent.pop() == frames.sync_write(P_SERIES.goal_current.address, 2, entries)
