@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 
 #: Slowest speed the profile's friction is taken to hold at [rad/s].
 NOMINAL_SPEED_MIN = 0.005
+#: Friction's sign is blended over this speed at least [rad/s]: in contact the wanted speed comes of a force, whose
+#: noise and delay must not throw a joint's whole friction to and fro.
+SLOWEST_BLEND = 0.005
 #: Temperature the laws are evaluated at: an arm's file has no figures of its own for it [degC].
 TEMPERATURE = 25.0
 
@@ -73,8 +76,8 @@ class ArmKnowledge:
 class ArmFrictionLaws:
     """Friction of all joints at their wanted speeds, held at the edge of the identified range outside of it.
 
-    The law of :meth:`bench.procedures.joint_model.FrictionLaw.steady` for every joint, in one short loop: a tick asks
-    for all of them.
+    The law of :meth:`bench.procedures.joint_model.FrictionLaw.steady` for every joint, in one short loop, for a tick
+    asks for all of them; its sign is blended over :data:`SLOWEST_BLEND` at least.
     """
 
     def __init__(self, numbers: tuple[FrictionNumbers, ...]) -> None:
@@ -89,7 +92,7 @@ class ArmFrictionLaws:
                 one.offset,
                 one.speed_min,
                 one.speed_max,
-                1.0 / FrictionLaw(one).blend_rad_s,
+                1.0 / max(FrictionLaw(one).blend_rad_s, SLOWEST_BLEND),
             )
             for one in numbers
         ]

@@ -105,7 +105,7 @@ def numbers(**changes: float | None) -> FrictionNumbers:
     values: dict[str, Any] = {
         "coulomb": 2.0, "viscous": 1.5, "stribeck_excess": 0.8, "stribeck_velocity": 0.06, "offset": 0.05,
         "load_coefficient": 0.0, "temperature_coefficient": 0.0, "reference_temperature": 25.0,
-        "bristle_stiffness": None, "speed_min": 0.01, "speed_max": 1.0, "load_max": math.inf,
+        "bristle_stiffness": None, "speed_min": 0.012, "speed_max": 1.0, "load_max": math.inf,
         "temperature_min": -math.inf, "temperature_max": math.inf,
     }  # fmt: skip
     return FrictionNumbers(**{**values, **changes})
