@@ -39,7 +39,7 @@ from bench.procedures.arm_recording import PARTS, ArmChannels, Wrenches, drive_c
 from bench.procedures.arm_tick import ArmCommand, ArmController, ArmLoopView, ArmTick
 from bench.procedures.ticks import TickGrid
 from bench.profile import Payload, SpecimenProfile
-from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, check_following
+from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, breaks_loose, check_following
 
 if TYPE_CHECKING:
     from bench.models.rigid import ArmModel
@@ -102,8 +102,10 @@ class ArmRecording:
         )
         names, rated = station.arm.limits.names, ratings(rig.arm)
         most = [servo.max_current.to("A") for servo in rig.servos]
-        self.watch = ArmWatch(names, most, rated.coulomb, rated.rated_torque)
-        self.frozen = FrozenEncoders(names, self.period_s)
+        looses = breaks_loose(rated.coulomb, rated.rated_torque)
+        self.watch = ArmWatch(names, most, looses)
+        self.frozen = FrozenEncoders(names, self.period_s, looses, station.arm.weight)
+        self._brake_ticks = round(rig.safety.brake_time.to("s") * self.rate_hz)
         self._station = station
         self._arm = station.arm
         self._planned_s = planned_s
@@ -233,12 +235,12 @@ class ArmRecording:
             self.text = text
         clock, arm, channels = self._station.clock, self._arm, self.channels
         wait, now_ns, read, torques = tick_wait(clock), clock.now_ns, arm.read, arm.torques
-        limits, command_s, thaw = arm.limits, arm.command_s, self.frozen.feed
+        limits, command_s, freeze = arm.limits, arm.command_s, self.frozen.feed
         opened = arm.brakes_open
         if not opened:
             arm.torque_enable(True)
             self.watch.restart()
-            self.frozen.restart()
+            self.frozen.restart(self._brake_ticks)
             self._due_ns = self.grid.next(now_ns())
         start_s = (self._due_ns - self.grid.zero_ns) * 1e-9
         grid, timing = self.grid, self.timing
@@ -272,7 +274,7 @@ class ArmRecording:
             currents = torques(command.torque)
             sent_s = (now_ns() - zero) * 1e-9 + command_s
             check_following(limits, position, command.desired_position)
-            thaw(position)
+            freeze(position, command.torque)
             if not opened:
                 opened = True
                 arm.open_brakes()

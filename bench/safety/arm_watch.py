@@ -19,7 +19,7 @@ For those the wiring check of the procedures turns the tool's weight in the wris
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ WANTED_RAD, BLOCKED_SHARE = 0.1, 0.02
 BREAKS_LOOSE, UNKNOWN_SHARE, STANDS_RAD, STANDING_ROWS = 3.0, 0.1, 3e-5, 10
 #: Slower than this a joint may stand at once [rad/s]; a stand is so many readings that are equal to the last bit.
 QUICK_RAD_S, EQUAL_READINGS = 0.2, 2
+#: So many equal readings of a joint that is driven by more than it bears are no stand.
+DRIVEN_READINGS = 5
 #: The means of a drain's currents may differ by this share of what the servo may carry.
 CURRENT_SHARE = 0.2
 #: The weight at rest may be off by this share of itself, beside the sensor's own unknown zero, a share of its capacity.
@@ -64,8 +66,15 @@ def check_following(limits: ArmLimits, position: Sequence[float], desired: Seque
             )
 
 
+def breaks_loose(friction_nm: Floats, rated_nm: Floats) -> Floats:
+    """Return the torques (n,) [N.m] beside its weight under which a joint must move, of nominal figures (n,)."""
+    return BREAKS_LOOSE * friction_nm + UNKNOWN_SHARE * rated_nm
+
+
 class FrozenEncoders:
-    """Tells at every tick when an encoder stands from one reading to the next although its joint was turning.
+    """Tells, within some ticks, when an encoder stands although its joint was turning or is driven.
+
+    Until then a controller pushes harder and harder: what is looked at once a drain would come late.
 
     Parameters
     ----------
@@ -73,37 +82,75 @@ class FrozenEncoders:
         Of the joints.
     period_s : float
         Between two readings [s].
+    looses_nm : (n,) float64
+        See :func:`breaks_loose`.
+    weight : callable
+        Nominal joint torques that hold the arm at a position (n,) -> (n,) [N.m].
     """
 
-    def __init__(self, names: Sequence[str], period_s: float) -> None:
+    def __init__(
+        self, names: Sequence[str], period_s: float, looses_nm: Floats, weight: Callable[[list[float]], Floats]
+    ) -> None:
         self._names = tuple(names)
         self._step = QUICK_RAD_S * period_s
+        self._looses = looses_nm
+        self._weight = weight
         self.restart()
 
-    def restart(self) -> None:
-        """Begin anew: the arm was braked meanwhile."""
+    def restart(self, readings: int = 0) -> None:
+        """Begin anew: the arm was braked meanwhile, and may be for so many readings more."""
         self._last = [math.nan] * len(self._names)
         self._quick = [0] * len(self._names)  # 2 after a quick step; the step into a stand may be a short one
         self._equal = [0] * len(self._names)
+        self._braked = readings
 
-    def feed(self, position: list[float]) -> None:
-        """Take the next positions in (n,) [rad]; raise :class:`SafetyAbort` (``"encoder_frozen"``)."""
-        quick, step = self._quick, self._step
+    def feed(self, position: list[float], torque_nm: Sequence[float]) -> None:
+        """Take in positions (n,) [rad] and the torques (n,) [N.m] commanded at them.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"encoder_frozen"`` or ``"joint_blocked"``; the joint is named.
+        """
+        quick, equal, step = self._quick, self._equal, self._step
+        if self._braked:
+            self._braked -= 1
+            self._last = position
+            return
         for i, (q, last) in enumerate(zip(position, self._last, strict=True)):
             if q != last:
                 quick[i] = 2 if abs(q - last) >= step else quick[i] - 1 if quick[i] else 0
-                self._equal[i] = 0
-            elif quick[i]:
-                self._equal[i] += 1
-                if self._equal[i] >= EQUAL_READINGS:
-                    raise SafetyAbort(
-                        f"joint {self._names[i]} turned at more than {QUICK_RAD_S:g} rad/s and from one reading to the "
-                        f"next its encoder stands at {math.degrees(q):.3f} deg",
-                        reason="encoder_frozen",
-                        where="arm",
-                        remedy="Look at the servo's encoder, and for an obstacle that stopped the joint at once.",
-                    )
+                equal[i] = 0
+                continue
+            equal[i] += 1
+            if equal[i] >= EQUAL_READINGS and quick[i]:
+                raise SafetyAbort(
+                    f"joint {self._names[i]} turned at more than {QUICK_RAD_S:g} rad/s and from one reading to the "
+                    f"next its encoder stands at {math.degrees(q):.3f} deg",
+                    reason="encoder_frozen",
+                    where="arm",
+                    remedy="Look at the servo's encoder, and for an obstacle that stopped the joint at once.",
+                )
+            if equal[i] >= DRIVEN_READINGS and equal[i] % DRIVEN_READINGS == 0:
+                driven = torque_nm[i] - float(self._weight(position)[i])
+                if abs(driven) > self._looses[i]:
+                    raise blocked(self._names[i], _driven(driven))
         self._last = position
+
+
+def blocked(name: str, what: str) -> SafetyAbort:
+    """Return the error of a joint that does not do ``what`` it should."""
+    return SafetyAbort(
+        f"joint {name} {what}",
+        reason="joint_blocked",
+        where="arm",
+        remedy="Look for an obstacle, a closed brake, a servo without torque, and a stuck encoder: they look the same "
+        "from here.",
+    )
+
+
+def _driven(torque_nm: float) -> str:
+    return f"is driven by {torque_nm:.3g} N.m beside its weight and its encoder stands"
 
 
 class ArmWatch:
@@ -115,16 +162,14 @@ class ArmWatch:
         Of the joints.
     max_current_a : sequence of float
         What each servo may carry (n,) [A].
-    friction_nm, rated_nm : (n,) float64
-        Nominal Coulomb friction and rated torque of the joints [N.m].
+    looses_nm : (n,) float64
+        See :func:`breaks_loose`.
     """
 
-    def __init__(
-        self, names: Sequence[str], max_current_a: Sequence[float], friction_nm: Floats, rated_nm: Floats
-    ) -> None:
+    def __init__(self, names: Sequence[str], max_current_a: Sequence[float], looses_nm: Floats) -> None:
         self.names = tuple(names)
         self._most = np.array(max_current_a, dtype=np.float64)
-        self._looses_nm = BREAKS_LOOSE * friction_nm + UNKNOWN_SHARE * rated_nm
+        self._looses_nm = looses_nm
         self._low = np.full(len(self.names), np.inf)
         self._high = np.full(len(self.names), -np.inf)
         self._wanted: Floats | None = None
@@ -158,8 +203,7 @@ class ArmWatch:
         # The first rows since the brakes were told to open do not count: they take their time.
         if stuck.any() and self._wanted is not None and len(position) >= STANDING_ROWS:
             joint = int(np.argmax(stuck))
-            what = f"is driven by {driven_nm[joint]:.3g} N.m beside its weight and its encoder stands"
-            raise self._blocked(joint, what)
+            raise blocked(self.names[joint], _driven(float(driven_nm[joint])))
         if self._wanted is None:
             self._wanted = desired[0].copy()
             self._low[:], self._high[:] = np.inf, -np.inf
@@ -169,23 +213,14 @@ class ArmWatch:
         if not done.any():
             return
         moved = self._high - self._low
-        blocked = done & (moved < BLOCKED_SHARE * way)
-        if blocked.any():
-            joint = int(np.argmax(blocked))
+        stands = done & (moved < BLOCKED_SHARE * way)
+        if stands.any():
+            joint = int(np.argmax(stands))
             what = f"was wanted {way[joint]:.3g} rad away and its encoder changed by {moved[joint]:.2g} rad"
-            raise self._blocked(joint, what)
+            raise blocked(self.names[joint], what)
         # Each joint that has moved is watched anew from where it is; the others go on.
         self._wanted = np.where(done, desired[-1], self._wanted)
         self._low[done], self._high[done] = np.inf, -np.inf
-
-    def _blocked(self, joint: int, what: str) -> SafetyAbort:
-        return SafetyAbort(
-            f"joint {self.names[joint]} {what}",
-            reason="joint_blocked",
-            where="arm",
-            remedy="Look for an obstacle, a closed brake, a servo without torque, and a stuck encoder: they look the "
-            "same from here.",
-        )
 
     def _check_currents(self, current_a: Floats, command_a: Floats) -> None:
         # What is read was commanded a tick before.

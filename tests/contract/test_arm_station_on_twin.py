@@ -79,7 +79,7 @@ def test_brakes_open_only_under_torque(station: Any) -> None:
 
 @pytest.mark.parametrize(
     ("joint", "torque", "said"),
-    [(1, 151.0, "beyond the limit of 150 N.m"), (5, -12.1, "beyond the limit of 12 N.m"), (0, math.nan, "finite")],
+    [(1, 75.1, "beyond the limit of 75 N.m"), (5, -6.1, "beyond the limit of 6 N.m"), (0, math.nan, "finite")],
 )
 def test_a_torque_that_is_none_does_not_reach_a_servo(station: Any, joint: int, torque: float, said: str) -> None:
     wanted = [0.0] * 6

@@ -10,7 +10,7 @@ import pytest
 from bench.arm import arm_model, body, sensor_frame
 from bench.errors import SafetyAbort
 from bench.profile import ArmRig
-from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, check_following
+from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, breaks_loose, check_following
 from bench.station_arm import arm_limits
 
 NAMES = ("one", "two")
@@ -20,7 +20,7 @@ NONE = np.zeros(2)
 
 @pytest.fixture
 def watch() -> ArmWatch:
-    return ArmWatch(NAMES, [10.0, 5.0], np.array([2.0, 0.3]), np.array([40.0, 7.0]))
+    return ArmWatch(NAMES, [10.0, 5.0], breaks_loose(np.array([2.0, 0.3]), np.array([40.0, 7.0])))
 
 
 def rows(*columns: object) -> np.ndarray:
@@ -87,18 +87,41 @@ def test_a_current_that_is_not_carried_is_told(watch: ArmWatch, carried: float) 
     assert "told to carry 3 A" in told
 
 
-def test_an_encoder_freezes_only_out_of_a_motion() -> None:
-    frozen = FrozenEncoders(NAMES, 0.004)
+@pytest.fixture
+def frozen() -> FrozenEncoders:
+    return FrozenEncoders(NAMES, 0.004, np.array([10.0, 1.6]), lambda position: np.array([3.0, 0.0]))
+
+
+def test_an_encoder_freezes_only_out_of_a_motion(frozen: FrozenEncoders) -> None:
+    weight = [3.0, 0.0]
     for k in range(10):
-        frozen.feed([0.001 * k, 0.0005 * k])
-    frozen.feed([0.0093, 0.0045])  # a short step into the stand
-    frozen.feed([0.0093, 0.0045])
+        frozen.feed([0.001 * k, 0.0005 * k], weight)
+    frozen.feed([0.0093, 0.0045], weight)  # a short step into the stand
+    frozen.feed([0.0093, 0.0045], weight)
     with pytest.raises(SafetyAbort, match="joint one turned at more than") as stopped:
-        frozen.feed([0.0093, 0.0045])
+        frozen.feed([0.0093, 0.0045], weight)
     assert stopped.value.reason == "encoder_frozen"
     frozen.restart()
-    for _ in range(5):
-        frozen.feed([0.0093, 0.0045])
+    for _ in range(20):
+        frozen.feed([0.0093, 0.0045], weight)
+
+
+def test_an_encoder_that_stands_under_more_than_friction_is_told_within_five_readings(frozen: FrozenEncoders) -> None:
+    for _ in range(21):
+        frozen.feed([0.1, 0.2], [12.9, 1.5])
+    for _ in range(4):
+        frozen.feed([0.1, 0.2], [3.0, -1.7])
+    with pytest.raises(SafetyAbort, match=r"joint two is driven by -1\.7 N\.m") as stopped:
+        frozen.feed([0.1, 0.2], [3.0, -1.7])
+    assert stopped.value.reason == "joint_blocked"
+
+
+def test_brakes_have_their_time_to_open(frozen: FrozenEncoders) -> None:
+    frozen.restart(25)
+    for _ in range(29):
+        frozen.feed([0.1, 0.2], [30.0, 0.0])
+    with pytest.raises(SafetyAbort, match="joint one"):
+        frozen.feed([0.1, 0.2], [30.0, 0.0])
 
 
 def test_a_joint_far_from_where_it_should_be_is_named(bench: Any) -> None:
