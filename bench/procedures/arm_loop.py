@@ -272,7 +272,7 @@ class ArmRecording:
             tick.wrench_age_s = (after - zero) * 1e-9 - channels.time_s + sample_s
             done = controller(tick, command)
             currents = torques(command.torque)
-            sent_s = (now_ns() - zero) * 1e-9 + command_s
+            sent_s = (arm.commanded_ns - zero) * 1e-9 + command_s
             check_following(limits, position, command.desired_position)
             freeze(position, command.torque)
             if not opened:

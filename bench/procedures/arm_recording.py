@@ -146,6 +146,7 @@ class ArmChannels(Sampler):
         self._station = station
         self._sensor = station.force_sensor
         self._blocks: list[Block] = []  # drained, not archived
+        self._wrenches: list[Wrenches] = []  # the same, as far as they were converted
         self._tared = False
 
     def start(self) -> None:
@@ -201,22 +202,27 @@ class ArmChannels(Sampler):
             return NONE
         forces, torques = self._sensor.convert(block.analog)
         times = self.times(block)
-        self.watch.check(forces, torques, self._sensor.saturated(block.analog), times, position)
         self.last = Wrenches(times, np.hstack([forces, torques]))
+        self._wrenches.append(self.last)
+        self.watch.check(forces, torques, self._sensor.saturated(block.analog), times, position)
         return self.last
 
     def flush(self) -> None:
         """Archive what was drained."""
         if not self._blocks:
             return
-        blocks, self._blocks = self._blocks, []
-        volts = np.concatenate([block.analog for block in blocks]) if len(blocks) > 1 else blocks[0].analog
-        first = blocks[0].first_sample
-        times = np.arange(first, first + len(volts)) / self.rate_hz
-        self.writer.append("daq", {"raw": volts}, times)
+        blocks, converted = self._blocks, self._wrenches
+        self._blocks, self._wrenches = [], []
+        if len(converted) == len(blocks):
+            times, wrench = (
+                np.concatenate(parts) for parts in zip(*((one.time_s, one.wrench) for one in converted), strict=True)
+            )
+        else:
+            times = np.concatenate([self.times(block) for block in blocks])
+            wrench = np.concatenate([np.hstack(self._sensor.convert(block.analog)) for block in blocks])
+        self.writer.append("daq", {"raw": np.concatenate([block.analog for block in blocks])}, times)
         if self._tared:  # without a tare there is no zero
-            forces, torques = self._sensor.convert(volts)
-            self.writer.append("force", {"force": forces, "torque": torques}, times)
+            self.writer.append("force", {"force": wrench[:, :3], "torque": wrench[:, 3:]}, times)
 
     def aftermath(self, watch_s: float) -> Floats:
         """Record on for ``watch_s`` [s] from now, unwatched, and return that stretch of gauge voltages (k, 6)."""

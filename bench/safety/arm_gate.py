@@ -44,6 +44,8 @@ FRESH_S = 0.05
 #: The wrist is given this long to calm down once the brakes have closed [s].
 CALM_S = 0.3
 
+#: The tip is looked at on every so many readings: it costs as much as all the rest of a reading.
+TIP_READINGS = 4
 #: Time between two commands while the brakes close [s]: well below any watchdog of the servos.
 HOLD_S = 0.01
 
@@ -97,6 +99,7 @@ class GatedArm:
         self._brakes_open = self._torque_on = self._dead = False
         self._commanded_ns = -(1 << 62)
         self._last: ArmReading | None = None
+        self._until_tip = 0
         self._seen_moving_rad: float | None = None
         self._axes = ArmAxes(drivetrain, zero_rad)
         self.n = len(limits.names)
@@ -126,6 +129,11 @@ class GatedArm:
     def command_s(self) -> float:
         """How long a command is on its way to the motors once :meth:`torques` has returned [s]."""
         return self._drives.command_s
+
+    @property
+    def commanded_ns(self) -> int:
+        """When :meth:`torques` last handed a command over [ns of the clock]."""
+        return self._commanded_ns
 
     @property
     def latched(self) -> str:
@@ -165,7 +173,7 @@ class GatedArm:
 
         The model is the gate's own from now on, for it is used at every tick.
         """
-        self._model = model
+        self._model, self._until_tip = model, 0
 
     def weight(self, position: Sequence[float] | Floats) -> Floats:
         """Return the joint torques (n,) that hold the arm at ``position`` (n,), nominal; zeros while nobody said what
@@ -323,8 +331,8 @@ class GatedArm:
         Raises
         ------
         SafetyAbort
-            ``"travel_limit"`` or ``"speed_limit"`` of a joint, which is named; ``"workspace_box"`` or
-            ``"tip_speed_limit"`` of the tip.
+            ``"travel_limit"`` or ``"speed_limit"`` of a joint, which is named; on every :data:`TIP_READINGS` readings
+            ``"workspace_box"`` or ``"tip_speed_limit"`` of the tip.
         InstrumentError
             A servo does not answer, or has stopped by itself.
         """
@@ -333,7 +341,9 @@ class GatedArm:
         for q, v, (low, high, speed) in zip(position, velocity, self._bounds, strict=True):
             if not (low <= q <= high and -speed <= v <= speed):
                 raise left_limits(self._limits, found)
-        if self._model is not None:
+        self._until_tip -= 1
+        if self._model is not None and self._until_tip <= 0:
+            self._until_tip = TIP_READINGS
             (x, y, z), (a, b, c) = self._model.motion(np.array(position), np.array(velocity))
             (x0, x1), (y0, y1), (z0, z1) = self._box
             if not (x0 <= x <= x1 and y0 <= y <= y1 and z0 <= z <= z1 and a * a + b * b + c * c <= self._tip_speed2):
@@ -364,13 +374,7 @@ class GatedArm:
         return currents
 
     def check_condition(self) -> ArmCondition:
-        """Ask the servos how warm they are, in one transaction.
-
-        Raises
-        ------
-        SafetyAbort
-            ``"temperature_limit"``; the joint is named.
-        """
+        """Ask the servos how warm they are, in one transaction; raise as :meth:`check_health`."""
         condition = self._drives.condition()
         check_temperatures(self._limits, condition.temperature_degc)
         return condition

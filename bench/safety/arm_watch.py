@@ -113,6 +113,7 @@ class FrozenEncoders:
             ``"encoder_frozen"`` or ``"joint_blocked"``; the joint is named.
         """
         quick, equal, step = self._quick, self._equal, self._step
+        weight: list[float] = []
         if self._braked:
             self._braked -= 1
             self._last = position
@@ -132,7 +133,8 @@ class FrozenEncoders:
                     remedy="Look at the servo's encoder, and for an obstacle that stopped the joint at once.",
                 )
             if equal[i] >= DRIVEN_READINGS and equal[i] % DRIVEN_READINGS == 0:
-                driven = torque_nm[i] - float(self._weight(position)[i])
+                weight = weight or self._weight(position).tolist()
+                driven = torque_nm[i] - weight[i]
                 if abs(driven) > self._looses[i]:
                     raise blocked(self._names[i], _driven(driven))
         self._last = position
