@@ -224,6 +224,8 @@ class GatedArm:
                     self._hold()
             raise
         if not self._torque_on:
+            if self._seen_moving_rad is None and self._interlock.enabled and not self._dead:
+                self._seen_moving_rad = self._watch()
             return
         self._torque_on = False
         if self._dead:
@@ -247,24 +249,23 @@ class GatedArm:
             with contextlib.suppress(Exception):
                 self.close_brakes()
 
-    def _hold(self) -> bool:
-        """Command what holds the weight, whoever listens; say whether it could be.
+    def _hold(self) -> None:
+        """Command what holds the weight, whoever listens.
 
         Weight only: whatever made the run end may be the reason that any other torque would hurt.
         """
-        if self._model is None or self._last is None or not self._interlock.enabled:
-            return False
+        if self._model is None or self._last is None:
+            return  # what was commanded last holds until the servos' watchdog
         weight = self.weight(self._last.position_rad).tolist()
         torque = [max(-limit, min(limit, t)) for t, limit in zip(weight, self._torque_limit, strict=True)]
-        if not all(math.isfinite(t) for t in weight):
-            return False
-        self._drives.write_currents(self._axes.currents(torque), blindly=True)
-        return True
+        if all(math.isfinite(t) for t in weight):
+            self._drives.write_currents(self._axes.currents(torque), blindly=True)
 
     def _hold_until_braked(self) -> None:
         end_ns = self._clock.now_ns() + round(self._brake_time_s * 1e9)
         with contextlib.suppress(BenchError):  # the brakes are closing; there is nobody to hold the arm
-            while self._hold() and (left_ns := end_ns - self._clock.now_ns()) > 0:
+            while self._interlock.enabled and (left_ns := end_ns - self._clock.now_ns()) > 0:
+                self._hold()
                 sleep(self._clock, min(HOLD_S, left_ns * 1e-9))
 
     def _watch(self) -> float:
@@ -301,7 +302,7 @@ class GatedArm:
                 where="arm",
                 remedy="Close the brakes first; recording.park() does both.",
             )
-        self._torque_on = True  # while it is not known better
+        self._torque_on, self._seen_moving_rad = True, None  # while it is not known better
         self._drives.torque_enable(on)
         self._torque_on = on
 

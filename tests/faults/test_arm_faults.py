@@ -189,19 +189,19 @@ def test_a_loop_that_is_held_up_ends_before_its_servos_do(bench: Bench) -> None:
         assert "missed in a row, at most 10 may be" in message
 
 
-@pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize(
-    ("name", "parameters", "reason"),
+    ("name", "parameters", "reason", "forced"),
     [
-        ("late_reply", {"delay": "60 ms", "count": 1}, "instrument_timeout"),
-        ("saturated_cell", {}, "sensor_saturated"),
-        ("dropped_samples", {"count": 500}, "daq_gap"),
+        ("late_reply", {"delay": "60 ms", "count": 1}, "instrument_timeout", False),
+        ("corrupt_checksum", {"count": 1}, "instrument_timeout", False),
+        ("saturated_cell", {}, "sensor_saturated", False),
+        ("saturated_cell", {}, "sensor_saturated", True),
+        ("dropped_samples", {"count": 500}, "daq_gap", False),
+        ("dropped_samples", {"count": 500}, "daq_gap", True),
     ],
 )
 def test_a_fault_of_the_bench_is_told_as_one(
     bench: Bench, name: str, parameters: dict[str, Any], reason: str, forced: bool
 ) -> None:
-    if forced and name == "late_reply":
-        pytest.skip("the servos' line is the same either way")
     with bench.sway(fault(name, **parameters), forced=forced) as run:
         bench.check_stopped(run, reason)
