@@ -26,6 +26,7 @@ Six servos at 1 Mbaud are read in 1.5 ms (fast sync read: 1.1 ms) and commanded 
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 from collections.abc import Callable, Sequence
 from operator import add, le, mul
@@ -112,12 +113,14 @@ class DynamixelBus:
             self.command_s = 10.0 * self._writer.size / baud
             models = self._meeting.models
             self._per_ampere = [1.0 / model.current_unit_a for model in models]
-            self._current_unit = [model.current_unit_a for model in models]
-            self._velocity_unit = [model.velocity_unit_rad_s for model in models]
-            self._angle_unit = [model.radians_per_count for model in models]
+            self._units = [
+                unit
+                for model in models
+                for unit in (model.current_unit_a, model.velocity_unit_rad_s, model.radians_per_count)
+            ]
             self._voltage_unit = [model.voltage_unit_v for model in models]
             self._limits = [servo.max_current_a for servo in servos]
-            self._turns_rad = [0.0] * len(servos)
+            self._turns_rad, self._turned = [0.0] * len(servos), False
             if any(self._sync(self._table.bus_watchdog)[servo_id][0] == WATCHDOG_TRIPPED for servo_id in self.ids):
                 self._set_watchdog_time(watchdog_s)  # to be armed when the tripped one is cleared, on purpose
             else:
@@ -153,15 +156,14 @@ class DynamixelBus:
         if now > self._silent_at_ns or self._bus.statistics.timeouts != self._timeouts:
             self._check_silence()
         self._silent_at_ns = now + self._silence_ns
-        current, velocity, position, alerts = self._reader.read(now)
+        counts, alerts = self._reader.read(now)
         if alerts and self._on:
             raise self._fault(alerts[0])
-        angles = map(mul, position, self._angle_unit)
-        return ArmState(
-            list(map(add, angles, self._turns_rad)),
-            list(map(mul, velocity, self._velocity_unit)),
-            list(map(mul, current, self._current_unit)),
-        )
+        values = list(map(mul, counts, self._units))
+        state = ArmState(values[2::3], values[1::3], values[0::3])
+        if self._turned:
+            state.position_rad = list(map(add, state.position_rad, self._turns_rad))
+        return state
 
     def on_silence(self, action: Callable[[], None]) -> None:
         """Have ``action`` called as soon as a reply is missing, before servos are asked one by one: that takes time."""
@@ -385,8 +387,8 @@ class DynamixelBus:
         before = self._position(servo_id)
         self._meeting.reboot(axis)
         turn = self._meeting.models[axis].pulses_per_revolution
-        lost = round((before - self._position(servo_id)) / turn)
-        self._turns_rad[axis] += lost * turn * self._angle_unit[axis]
+        self._turns_rad[axis] += round((before - self._position(servo_id)) / turn) * 2.0 * math.pi
+        self._turned = any(self._turns_rad)
         bits = self._bus.read(servo_id, table.hardware_error.address, 1)[0]
         if bits:
             raise self._fault(servo_id)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import chain
 
 from bench.errors import InstrumentTimeout
 from bench.instruments.dynamixel_frames import (
     BROADCAST,
     HEADER,
     STATUS,
-    Status,
     crc16,
     divides,
     instruction,
@@ -28,8 +28,8 @@ from bench.instruments.dynamixel_models import ControlTable
 _STATE = struct.Struct("<hii")
 _CRC = struct.Struct("<H")
 
-Counts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], list[int]]
-"""Current, velocity and position counts, one an axis, and the ids of the servos that show an alert."""
+Counts = tuple[int, ...]
+"""Current, velocity and position counts of the first axis, then of the second, …"""
 
 
 class StateReader:
@@ -57,11 +57,10 @@ class StateReader:
         # Form 0 is the one for every day; the others begin at an earlier register, so that their replies are longer.
         starts = (table.present_current, table.present_pwm, table.moving, table.realtime_tick)
         before = [table.present_current.address - register.address for register in starts]
-        form: type[_FastForm] | type[_PlainForm] = _FastForm if fast else _PlainForm
-        self._forms = [form(line, self._ids, table, extra, delay_s) for extra in before]
+        self._forms = [_Form(line, self._ids, table, extra, delay_s, fast=fast) for extra in before]
 
-    def read(self, now: int) -> Counts:
-        """Return everybody's state; ``now`` is the time [ns].
+    def read(self, now: int) -> tuple[Counts, Sequence[int]]:
+        """Return everybody's state, and the ids of servos that show an alert; ``now`` is the time [ns].
 
         Raises
         ------
@@ -83,18 +82,19 @@ class StateReader:
             try:
                 data = serial.read_exactly(form.size, now + form.wait_ns)
             except InstrumentTimeout:
-                data = line.drain()
                 line.statistics.timeouts += 1
+                line.drain()
+                answers = {}
             else:
                 counts = form.unpack(data)
                 if counts is not None:
                     line.unsettled = False
-                    return counts
-            if len(data) >= form.size:
+                    return counts, ()
                 answers = line.collect(form.request, self._ids, form.count, form.wait_ns, data)
-                if len(answers) == len(self._ids):
-                    return _counts([answers[servo_id].data[form.extra :] for servo_id in self._ids], answers)
-        raise line.absence(self._ids, "to a sync read")
+        if len(answers) < len(self._ids):
+            raise line.absence(self._ids, "to a sync read")
+        found = [_STATE.unpack_from(answers[servo_id].data, form.extra) for servo_id in self._ids]
+        return tuple(chain(*found)), [servo_id for servo_id in self._ids if answers[servo_id].error]
 
 
 class CurrentWriter:
@@ -129,57 +129,31 @@ class _Form:
         self.extra = extra
         self.count = extra + _STATE.size
         self.request = sync_read(bytes(ids), table.present_current.address - extra, self.count, fast=fast)
-        self.size = 8 + len(ids) * (self.count + 4) if fast else len(ids) * (self.count + 11)
+        skipped, head, step = (2, 8, self.count + 4) if fast else (9, 0, self.count + 11)
+        self.size = head + len(ids) * step
         self.wait_ns = line.wait_ns(len(self.request), self.size, 1 if fast else len(ids), delay_s)
-
-
-class _PlainForm(_Form):
-    """A status packet from each servo."""
-
-    def __init__(
-        self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float
-    ) -> None:
-        super().__init__(line, ids, table, extra, delay_s, fast=False)
-        self._fields = struct.Struct("<" + f"9s{extra}xhii2x" * len(ids)).unpack
-        # Header, id, length, instruction, no error.
-        self._heads = tuple(instruction(servo_id, STATUS, bytes(1 + self.count))[:9] for servo_id in ids)
-        # Each packet's CRC comes low byte first, and is wanted the other way round.
-        step = self.count + 11
-        self._low = sum(0xFF << 8 * step * k for k in range(len(ids)))
+        self._fields = struct.Struct(f"<{head}x" + f"{skipped + extra}xhii2x" * len(ids)).unpack
+        # What stands before the registers must be as it should be: header, id, length, instruction; no error.
+        if fast:
+            due = HEADER + bytes([BROADCAST]) + _CRC.pack(self.size - 7) + bytes([STATUS])
+            due += b"".join(bytes([0, servo_id]) + bytes(step - 2) for servo_id in ids)
+        else:
+            packets = [instruction(servo_id, STATUS, bytes(1 + self.count)) for servo_id in ids]
+            due = b"".join(packet[:9] + bytes(step - 9) for packet in packets)
+        mask = b"\xff" * head + (b"\xff" * skipped + bytes(step - skipped)) * len(ids)
+        self._due, self._mask = int.from_bytes(due, "big"), int.from_bytes(mask, "big")
+        # A packet's CRC comes low byte first, and is wanted the other way round. In the one answer to a fast read the
+        # last CRC is that of all before it; those in between are for the servos among themselves.
+        ends = range(1 if fast else len(ids))
+        self._low = sum(0xFF << 8 * step * k for k in ends)
         self._text = (1 << 8 * self.size) - 1 ^ self._low * 0x101
 
     def unpack(self, data: bytes) -> Counts | None:
         """Return the counts in a reply that is exactly as it should be, None for any other."""
-        fields = self._fields(data)
         number = int.from_bytes(data, "big")
+        if number & self._mask != self._due:
+            return None
         low = self._low
-        if fields[0::4] != self._heads or not divides(number & self._text | (number & low) << 8 | number >> 8 & low):
+        if not divides(number & self._text | (number & low) << 8 | number >> 8 & low):
             return None
-        return fields[1::4], fields[2::4], fields[3::4], []
-
-
-class _FastForm(_Form):
-    """One status packet for all."""
-
-    def __init__(
-        self, line: DynamixelLine, ids: tuple[int, ...], table: ControlTable, extra: int, delay_s: float
-    ) -> None:
-        super().__init__(line, ids, table, extra, delay_s, fast=True)
-        self._head = HEADER + bytes([BROADCAST]) + _CRC.pack(self.size - 7) + bytes([STATUS])
-        self._fields = struct.Struct("<8s" + f"H{extra}xhii2x" * len(ids)).unpack
-        self._parts = tuple(servo_id << 8 for servo_id in ids)  # no error, id
-
-    def unpack(self, data: bytes) -> Counts | None:
-        """Return the counts in a reply that is exactly as it should be, None for any other."""
-        fields = self._fields(data)
-        if fields[0] != self._head or fields[1::4] != self._parts:
-            return None
-        # The last CRC is that of all before it; those in between are for the servos among themselves.
-        if not divides(int.from_bytes(data[:-2], "big") << 16 | data[-1] << 8 | data[-2]):
-            return None
-        return fields[2::4], fields[3::4], fields[4::4], []
-
-
-def _counts(states: list[bytes], answers: dict[int, Status]) -> Counts:
-    current, velocity, position = zip(*(_STATE.unpack(state) for state in states), strict=True)
-    return current, velocity, position, [servo_id for servo_id, answer in answers.items() if answer.error]
+        return self._fields(data)

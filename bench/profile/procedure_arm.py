@@ -51,9 +51,9 @@ class ArmProcedure(ProcedureProfile):
     """What the procedures of an arm share: the pose it starts and ends at, its position controller, the wiring check.
 
     The controller makes every joint a mass on a spring and a damper of ``natural_frequency`` and ``damping_ratio``,
-    whatever the arm's inertia; a joint whose friction would hold it farther than ``windup`` gets a stiffer spring. Moves
-    between poses take ``travel_speed`` and ``travel_acceleration`` as shares of each
-    joint's limits. Before anything else every joint moves by ``check_angle`` and back, one after the other, so that
+    whatever the arm's inertia; a joint whose friction would hold it farther than ``windup`` gets a stiffer spring.
+    Moves between poses take ``travel_speed`` and ``travel_acceleration`` as shares of each joint's limits. Before
+    anything else every joint moves by ``check_angle`` and back, one after the other, so that
     swapped servos and signs are found while little can happen. ``feedforward`` names a feed-forward file (a path) or
     is left out.
     """

@@ -37,7 +37,7 @@ def terminal() -> Iterator[str]:
         pytest.skip("Windows has no pseudo-terminals")
     script = Path(__file__).with_name("serve_servos.py")
     with subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(script), "1000000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         path = server.stdout.readline().strip()
