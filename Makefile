@@ -6,11 +6,12 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 JOBS   ?= 2
 PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt dynamixel-sdk
 
-.PHONY: help setup peers demo demo-joint test truth lint types check benchmark oldest clean
+.PHONY: help setup peers demo demo-joint demo-arm test truth lint types check benchmark oldest clean
 
 help:
 	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
 	@echo "make demo-joint the same for the simulated joint: friction, compensation, impedance"
+	@echo "make demo-arm   the same for the simulated six-axis arm: identification, payload, friction, contact"
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
 	@echo "make truth      fifty simulated specimens and thirty joints compared with their truth"
@@ -50,10 +51,14 @@ demo: $(VENV)/.set-up
 demo-joint: $(VENV)/.set-up
 	$(BIN)/python -m pytest tests/acceptance --rig single_joint --operator "demo"
 
-# One file's tests stay in one process, each of which has a simulated lab of its own. The joint's lab tests want its rig.
+demo-arm: $(VENV)/.arm
+	$(BIN)/python -m pytest tests/acceptance --rig full_arm --operator "demo"
+
+# One file's tests stay in one process, each of which has a simulated lab of its own. Lab tests of joint and arm want their rigs.
 test: $(VENV)/.peers
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile
 	$(BIN)/python -m pytest tests/acceptance --rig single_joint
+	$(BIN)/python -m pytest tests/acceptance --rig full_arm
 
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
