@@ -28,7 +28,7 @@ SHORT: dict[str, dict[str, object]] = {
     "arm_tracking_short": {"speed": "0.1 rad/s", "travel": "0.025 rad", "run_in": "0.12 s"},
     "payload_hold_short": {"poses": POSES, "crossing_angle": "0.025 rad", "hold_time": "100 ms"},
     "wrench_check_short": {"clearance": "3 mm", "settle": "400 ms", "hold_time": "400 ms"},
-    "approach_touch_short": {"clearance": "3 mm", "hold_time": "800 ms"},
+    "approach_touch_short": {"clearance": "3 mm", "hold_time": "2 s"},
 }
 
 

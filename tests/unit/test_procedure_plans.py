@@ -19,6 +19,7 @@ from bench.profile import (
     load_specimen,
 )
 from bench.profile.procedure import PROCEDURES as PROFILED
+from bench.profile.procedure_arm import ARM_PROCEDURES
 from bench.profile.procedure_joint import JOINT_PROCEDURES
 from bench.units import Value
 
@@ -53,7 +54,7 @@ def frame(repository: Path) -> FrameStiffnessProcedure:
 
 
 def test_every_procedure_that_can_be_profiled_can_be_performed() -> None:
-    assert set(PROCEDURES) == {*PROFILED, *JOINT_PROCEDURES}
+    assert set(PROCEDURES) == {*PROFILED, *JOINT_PROCEDURES, *ARM_PROCEDURES}
 
 
 def test_the_start_leaves_the_free_air_at_speed(
