@@ -14,7 +14,7 @@ help:
 	@echo "make demo-arm   the same for the simulated six-axis arm: identification, payload, friction, contact"
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
-	@echo "make truth      fifty simulated specimens and thirty joints compared with their truth"
+	@echo "make truth      fifty simulated specimens, thirty joints and ten arms compared with their truth"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
 
@@ -65,10 +65,12 @@ test: $(VENV)/.peers
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
 
-# The whole statement on uncertainty: fifty specimens and thirty joints against the twins' truth. `make test` takes twelve and two.
-truth: $(VENV)/.set-up
+# The whole statement on uncertainty: fifty specimens, thirty joints and ten arms against the twins' truth. `make test` takes
+# twelve, two and none.
+truth: $(VENV)/.arm
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py
+	BENCH_TRUTH_SEEDS=10 $(BIN)/python -m pytest tests/reference/test_arm_truth.py tests/reference/test_arm_base_truth.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
