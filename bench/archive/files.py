@@ -7,6 +7,7 @@ import difflib
 import os
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +23,8 @@ if sys.platform != "win32":
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 SUPERBLOCK_BYTES = 48
 FLAGS_BYTE = 11
+#: How long another program may be asking whether a file is held [s], and how often that is looked at.
+HOLD_S, HOLD_POLL_S = 2.0, 0.01
 
 # What h5py raises on damaged content, depending on where the damage lies.
 DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, UnicodeDecodeError)
@@ -161,9 +164,22 @@ def hold(path: Path) -> BinaryIO:
     HDF5 drops its own lock when SWMR starts. Readers of a live run are not kept out by a shared one.
     """
     file = path.open("rb")
-    if sys.platform != "win32":
-        fcntl.flock(file, fcntl.LOCK_SH)
-    return file
+    if sys.platform == "win32":
+        return file
+    deadline = time.monotonic() + HOLD_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError as error:  # somebody asks at this very moment, see is_held()
+            if time.monotonic() >= deadline:
+                file.close()
+                raise ArchiveError(
+                    f"another program keeps a lock on the file for more than {HOLD_S:g} s",
+                    where=str(path),
+                    remedy="Close the program that has just opened it",
+                ) from error
+        time.sleep(HOLD_POLL_S)
 
 
 def is_held(path: Path) -> bool:

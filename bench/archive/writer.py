@@ -307,7 +307,7 @@ class RunWriter:
             if self._failure is not None or not self._thread.is_alive():
                 raise self._lost(self._failure)
             try:
-                self._queue.put(item, block=self._queue_wait_s > 0, timeout=self._queue_wait_s or None)
+                self._queue.put(item, block=self._queue_wait_s > 0, timeout=self._queue_wait_s)
             except queue.Full:
                 raise ArchiveError(
                     f"the archive does not keep up: {self._queue.maxsize} blocks wait to be written",
@@ -341,7 +341,7 @@ class RunWriter:
             descriptor = self._file.id.get_vfd_handle()
             synced, dirty, stop = time.monotonic(), False, False
             while not stop:
-                for item in self._take(dirty):
+                for item in self._take():
                     if item is _STOP:
                         stop = True
                     elif isinstance(item, Samples):
@@ -364,10 +364,10 @@ class RunWriter:
                 while True:
                     self._queue.get_nowait()
 
-    def _take(self, dirty: bool) -> list[Any]:
-        """Return all items that wait, at least one unless a sync falls due first."""
+    def _take(self) -> list[Any]:
+        """Return all items that wait, none when none came until the next sync falls due."""
         try:
-            items = [self._queue.get(timeout=_SYNC_S if dirty else None)]
+            items = [self._queue.get(timeout=_SYNC_S)]
         except queue.Empty:
             return []
         while len(items) < self._queue.maxsize:

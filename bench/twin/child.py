@@ -31,6 +31,8 @@ from bench.twin.report import aftermath, write_report
 from bench.twin.rpc_server import LinkProcedures
 
 PARENT_POLL_S = 0.5
+#: A twin without news looks up this often [s].
+IDLE_S = 1.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -121,7 +123,10 @@ class _Running:
         )
         self._watch(parent)
         while True:
-            news = self.news.get()
+            try:
+                news = self.news.get(timeout=IDLE_S)
+            except queue.Empty:
+                continue
             if news == "lost" and not self.reported:
                 self._report(self.lab.world.lost or "")
             if news != "lost" or not self.given.linger:

@@ -14,6 +14,9 @@ from bench.twin.frames import PARTICIPANT_KEY, SEQUENCE_KEY
 from bench.twin.members import Member
 from bench.twin.world import SimWorld
 
+#: Wall time a call waits for the world's lock before it tells that the twin hangs [s].
+LOCK_WALL_S = 120.0
+
 
 class MetadataGate:
     """Implements :class:`bench.twin.interfaces.CallGate`.
@@ -65,7 +68,10 @@ class _Call:
 
     def __enter__(self) -> Member:
         world = self._gate.world
-        world.lock.acquire()
+        if not world.lock.acquire(timeout=LOCK_WALL_S):
+            error = TwinError(f"it has not answered for {LOCK_WALL_S:g} s", where="twin", remedy="start a new one")
+            self._refuse(error)
+            raise error
         try:
             member = self._member = self._gate.member(self._context)
             self._gate.calls += 1

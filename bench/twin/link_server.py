@@ -21,6 +21,9 @@ from bench.twin.wire import Unplugged, Wire
 from bench.twin.world import SimWorld
 
 _SILENT = frozenset((Op.WRITE, Op.RESET_INPUT, Op.SIGNAL, Op.BEAT, Op.RIDE))
+#: A server that waits for clients looks up this often [s].
+ACCEPT_S = 1.0
+
 Control = Callable[[dict[str, Any]], dict[str, Any] | list[Any] | bytes]
 
 
@@ -55,6 +58,7 @@ class LinkServer:
         self.signals: Counter[str] = Counter()
         self.expected: dict[int, Member] = {}
         self._socket = socket.create_server(("127.0.0.1", port), backlog=16)
+        self._socket.settimeout(ACCEPT_S)  # closing a socket does not wake who waits for it
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._accept, name="twin-link", daemon=True)
 
@@ -68,6 +72,8 @@ class LinkServer:
         while True:
             try:
                 sock, _ = self._socket.accept()
+            except TimeoutError:
+                continue
             except OSError:
                 return
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

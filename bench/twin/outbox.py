@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 ROOM_BYTES = 65536
+#: A thread with nothing to send looks up this often [s].
+IDLE_S = 1.0
 
 
 class Outbox:
@@ -50,7 +52,7 @@ class Outbox:
         while True:
             with self._condition:
                 while self._open and not self._queue:
-                    self._condition.wait()
+                    self._condition.wait(IDLE_S)
                 if not self._open:
                     return
                 data = b"".join(self._queue)

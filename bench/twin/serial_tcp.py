@@ -11,6 +11,9 @@ from bench.twin.outbox import Outbox
 from bench.twin.wire import Unplugged, Wire
 from bench.twin.world import SimWorld
 
+#: A server that waits for clients looks up this often [s].
+ACCEPT_S = 1.0
+
 
 class TcpBridge:
     """Serves one client at a time on ``127.0.0.1``; a second one is turned away at once.
@@ -30,6 +33,7 @@ class TcpBridge:
         self._wire = wire
         self._member = world.register(f"tcp {wire.device.name}", passive=True)
         self._socket = socket.create_server(("127.0.0.1", port), backlog=4)
+        self._socket.settimeout(ACCEPT_S)  # closing a socket does not wake who waits for it
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         threading.Thread(target=self._accept, name="twin-tcp", daemon=True).start()
 
@@ -40,6 +44,8 @@ class TcpBridge:
         while True:
             try:
                 client, _ = self._socket.accept()
+            except TimeoutError:
+                continue
             except OSError:
                 return
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
