@@ -113,6 +113,10 @@ class Refused(BenchError):
         self.reason = reason
 
 
+class ProcessError(BenchError):
+    """A process of the bench's own did not start, or ended when it was still needed."""
+
+
 class TwinError(BenchError):
     """The simulated lab failed or was used against its rules."""
 

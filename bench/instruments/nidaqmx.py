@@ -196,14 +196,25 @@ class NiDigitalInput(_Single):
 
 
 class NiDigitalOutput(_Single):
-    """One digital line, driven."""
+    """One digital line, driven.
+
+    A single write starts the task and leaves it as it was before, so nothing stays reserved (NI-DAQmx Key Concepts,
+    Transitioning the State Backwards): several programs may drive one line in turn.
+    """
 
     def __init__(self, connection: Connection, device: str, line: str, on_close: Any) -> None:
+        from nidaqmx.stream_readers import DigitalSingleChannelReader
         from nidaqmx.stream_writers import DigitalSingleChannelWriter
 
         guard = Guard(f"DAQ {device}, digital output {line}")
         super().__init__(connection, guard, lambda task: task.do_channels.add_do_chan(physical(device, line)), on_close)
         self._writer = DigitalSingleChannelWriter(self._task.out_stream, auto_start=True)
+        self._reader = DigitalSingleChannelReader(self._task.in_stream)
+
+    def read(self) -> bool:
+        """Return the level the line has at this moment, whoever drove it last."""
+        with self._guard:
+            return bool(self._reader.read_one_sample_one_line(SINGLE_TIMEOUT_S))
 
     def write(self, level: bool) -> None:
         """Drive the line."""

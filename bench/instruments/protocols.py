@@ -330,6 +330,10 @@ class DigitalInput(Protocol):
 class DigitalOutput(Protocol):
     def write(self, level: bool) -> None: ...
 
+    def read(self) -> bool:
+        """Return the level the line has now, whoever drove it last."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -45,6 +45,7 @@ class Link:
         self.tick_ns = 0
         self._connections: list[Connection] = []
         self._lease: Connection | None = None
+        self._watching = False
         self._closed = threading.Event()
 
     @classmethod
@@ -53,7 +54,7 @@ class Link:
         with _links_lock:
             key = (os.getpid(), address)
             link = _links.get(key)
-            if link is not None and link._lease is not None and not link._lease.closed_by_peer():
+            if link is not None and link._stands():
                 return link
             link = cls(address)
             link._open_lease()
@@ -65,17 +66,37 @@ class Link:
             _links[key] = link
             return link
 
+    @classmethod
+    def watch(cls, address: str, name: str = "watchdog") -> Link:
+        """Return a link for a watchdog's process, which is served also when the participants are lost.
+
+        It holds no time, and has no lease: whether it lives is nobody's concern here. The calling thread is the only
+        one that may use it; :meth:`connect` in the same process returns it too.
+        """
+        with _links_lock:
+            link = cls(address)
+            link.register(name, role="watchdog")
+            link._watching = True
+            _links[os.getpid(), address] = link
+            return link
+
+    def _stands(self) -> bool:
+        """Whether the twin at the other end is still the one that was connected to."""
+        if self._watching:
+            return True
+        return self._lease is not None and not self._lease.closed_by_peer()
+
     def url(self, device: str) -> str:
         """The pyserial URL of a serial device."""
         return f"twin://{self.address}/{device}"
 
     # -- participants -------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, *, claim: int = 0) -> None:
+    def register(self, name: str, *, claim: int = 0, role: str = "participant") -> None:
         """Make the calling thread a participant; returns when it is its turn to run."""
         if getattr(self._thread, "connection", None) is not None:
             raise TwinError(f"this thread is already a participant of {self.address}", where="twin link")
-        connection = Connection(self.address, name, "participant", claim=claim)
+        connection = Connection(self.address, name, role, claim=claim)
         self.real_time, self.tick_ns = connection.real_time, connection.tick_ns
         self._thread.connection = connection
         self._connections.append(connection)

@@ -1,7 +1,8 @@
 """The twin's end of the link: one ordered connection per participant carries clock, serial lines and signals.
 
 Each connection has a thread of its own that handles frames in order under the world's lock and sends replies without
-it. A connection is a participant (time waits for it), a passive control connection, or the process's lease.
+it. A connection is a participant (time waits for it), a passive control connection, a watchdog (passive until the
+participants are lost, and served then), or the process's lease.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class _Connection:
     def _call(self, payload: bytes) -> bytes:
         """A gRPC procedure; its own gate takes the lock and counts the call."""
         procedures = self.server.procedures
-        if procedures is None or self.role != "participant":
+        if procedures is None or self.role not in ("participant", "watchdog"):
             error = TwinError("this connection has no procedures", where="twin link")
             status, number, data = Status.REFUSED, 0, _text(error)
         else:
@@ -214,8 +215,9 @@ class _Connection:
                     self.member = claimed or world.register(hello["name"], pid=self.pid)
                     self.role = role
                     world.await_turn(self.member)
-                elif role in ("control", "lease"):
-                    self.member = world.register(hello["name"], passive=True, pid=self.pid)
+                elif role in ("control", "lease", "watchdog"):
+                    watchdog = role == "watchdog"
+                    self.member = world.register(hello["name"], passive=True, pid=self.pid, watchdog=watchdog)
                     self.role = role
                 else:
                     raise TwinError(f"unknown role {role!r}")
@@ -237,7 +239,10 @@ class _Connection:
             if self.role == "participant" and not self.left:
                 self.world.lose(self.member, why)
             elif self.role == "lease" and not self.left:
-                for member in [m for m in self.world.members.values() if m.pid == self.pid and not m.passive]:
+                lost = [
+                    m for m in self.world.members.values() if m.pid == self.pid and not m.passive and not m.watchdog
+                ]
+                for member in lost:
                     self.world.lose(member, why)
                 self.world.leave(self.member)
             elif self.role:

@@ -21,15 +21,26 @@ class SimTimer:
 
 
 class Member:
-    """A client thread the world knows: a participant (time waits for it) or a passive observer."""
+    """A client thread the world knows: a participant (time waits for it) or a passive observer.
+
+    A watchdog is an observer until the owner is lost: then it is the one who acts, see :meth:`SimWorld.lose`.
+    """
 
     def __init__(
-        self, name: str, order: int, *, passive: bool, anonymous: bool = False, pid: int | None = None
+        self,
+        name: str,
+        order: int,
+        *,
+        passive: bool,
+        anonymous: bool = False,
+        pid: int | None = None,
+        watchdog: bool = False,
     ) -> None:
         self.name = name
         self.order = order
         self.passive = passive
         self.anonymous = anonymous
+        self.watchdog = watchdog
         self.pid = pid
         self.parked = 0
         self.handled = 0  # link frames handled so far

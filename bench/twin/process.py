@@ -6,18 +6,38 @@ with start_twin("indenter", "indenter", "liver_phantom_a", seed=7) as twin:
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.errors import TwinError
+from bench.errors import ProcessError, TwinError
+from bench.spawn import Child, spawn
+from bench.spawn import warm_up as _warm_up
 from bench.twin.control_client import TwinControl
-from bench.twin.spawn import Child, spawn, warm_up
 
-__all__ = ["TwinProcess", "main", "start_twin", "warm_up"]
+__all__ = ["AttachedTwin", "TwinProcess", "main", "start_twin", "warm_up"]
 
 END_WALL_S = 10.0
+MODULES = ("bench.twin.child", "bench.twin.serial_tcp", "bench.twin.serial_pty", "grpc._server", "numpy.random")
+"""What a twin's process imports."""
+
+_ARM = re.compile(r'^kind *= *"arm"', re.MULTILINE)
+
+
+def warm_up() -> None:
+    """Start the preloaded process, so that the first twin need not wait for all of it. Returns at once."""
+    _warm_up(MODULES)
+
+
+def _modules(profiles: Iterable[str]) -> tuple[str, ...]:
+    """What the twin of these profiles imports: the engine of an arm's plant takes a while."""
+    with contextlib.suppress(OSError):
+        if any(_ARM.search(Path(profile).read_text("utf-8")) for profile in profiles if profile.endswith(".toml")):
+            return (*MODULES, "mujoco")
+    return MODULES
 
 
 class TwinProcess:
@@ -46,6 +66,11 @@ class TwinProcess:
         self.pid: int = ready["pid"]
         self.report_path = None if ready["report"] is None else Path(ready["report"])
         self.control = TwinControl(self.link_address)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where another process finds this twin: what :func:`~bench.station.open_station` takes as ``attach``."""
+        return {"link": self.link_address, "grpc": self.grpc_address}
 
     @property
     def running(self) -> bool:
@@ -81,6 +106,42 @@ class TwinProcess:
         self._process.close()
 
     def __enter__(self) -> TwinProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AttachedTwin:
+    """A twin that somebody else started and ends: what a station has of it.
+
+    Parameters
+    ----------
+    addresses : mapping
+        ``link`` and ``grpc``, ``host:port`` each, as ``bench twin`` prints them when it is ready.
+    """
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        missing = [name for name in ("link", "grpc") if name not in addresses]
+        if missing:
+            raise TwinError(
+                f"the twin's address has no {' and no '.join(missing)}",
+                where="attach",
+                remedy='Give what "bench twin RIG" prints: {"link": "HOST:PORT", "grpc": "HOST:PORT"}',
+            )
+        self.link_address, self.grpc_address = addresses["link"], addresses["grpc"]
+        self.control = TwinControl(self.link_address)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """See :attr:`TwinProcess.addresses`."""
+        return {"link": self.link_address, "grpc": self.grpc_address}
+
+    def close(self) -> None:
+        """Let go of the twin, which goes on."""
+        self.control.close()
+
+    def __enter__(self) -> AttachedTwin:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,7 +204,10 @@ def start_twin(
             arguments.append(flag)
     if faults:
         arguments += ["--faults", json.dumps(list(faults))]
-    process = spawn(arguments, preloaded=preloaded)
+    try:
+        process = spawn("bench.twin.child", arguments, preload=_modules(arguments), preloaded=preloaded)
+    except ProcessError as error:
+        raise TwinError(error.what, where="twin") from None
     line = process.first_line()
     try:
         ready: dict[str, Any] = json.loads(line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ WATCH_S = 2.0
 """World time the twin runs on, at least, after the runner is gone: longer than any device's watchdog."""
 LONGEST_S = 120.0
 """World time after which a rig that still moves is reported as not safe."""
+WATCHDOG_WALL_S, WATCHDOG_POLL_S = 60.0, 0.005
+"""Wall time a watchdog that was connected may take to make the rig safe, and how often it is looked at."""
 
 
 def state(lab: Lab) -> dict[str, Any]:
@@ -44,6 +47,8 @@ def state(lab: Lab) -> dict[str, Any]:
 def aftermath(lab: Lab, why: str, give_up: Callable[[], bool]) -> dict[str, Any]:
     """Let the lab run on until the rig is safe, and describe it; in real time ``give_up()`` ends the waiting.
 
+    A watchdog that is connected acts first: time is its own until it leaves.
+
     Returns
     -------
     dict
@@ -61,6 +66,9 @@ def aftermath(lab: Lab, why: str, give_up: Callable[[], bool]) -> dict[str, Any]
             return False
         return lab.view.safe_since(world.now_ns - 500_000_000) is not None
 
+    deadline = time.monotonic() + WATCHDOG_WALL_S
+    while world.guarded and not give_up() and time.monotonic() < deadline:
+        time.sleep(WATCHDOG_POLL_S)
     world.run_free(most_ns, done)
     with world.lock:
         safe = lab.view.safe_since(since_ns)

@@ -126,11 +126,20 @@ class SimWorld:
 
     # -- members ------------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, *, passive: bool = False, pid: int | None = None, anonymous: bool = False) -> Member:
+    def register(
+        self,
+        name: str,
+        *,
+        passive: bool = False,
+        pid: int | None = None,
+        anonymous: bool = False,
+        watchdog: bool = False,
+    ) -> Member:
         """Add a member. It counts as running at once: call :meth:`await_turn` before it acts when it is not alone."""
         with self.lock:
             self._orders += 1
-            member = Member(name, self._orders, passive=passive, anonymous=anonymous, pid=pid)
+            passive = passive or watchdog
+            member = Member(name, self._orders, passive=passive, anonymous=anonymous, pid=pid, watchdog=watchdog)
             self.members[member.order] = member
             self._settle_anonymous()
             if not passive and not anonymous:
@@ -155,7 +164,10 @@ class SimWorld:
             self._schedule()
 
     def lose(self, member: Member, why: str) -> None:
-        """A member went away without a word. For a participant this latches until :meth:`reset`."""
+        """A member went away without a word. For a participant this latches until :meth:`reset`.
+
+        A watchdog is served all the same; in virtual time, which nobody else moves then, time waits for it.
+        """
         with self.lock:
             if self.members.pop(member.order, None) is None:
                 return
@@ -168,13 +180,27 @@ class SimWorld:
                 self._release_all(self.lost)
                 for action in self.on_lost:
                     action(self.lost)
+            self._hand_over()
             self._settle_anonymous()
             self._schedule()
+
+    def _hand_over(self) -> None:
+        if self.lost is not None and not self.real_time:
+            for member in self.members.values():
+                member.passive = member.passive and not member.watchdog
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a watchdog is there, who has not said yet that it is done."""
+        with self.lock:
+            return any(member.watchdog for member in self.members.values())
 
     def reset(self) -> None:
         """Forget a lost owner, so that the next runner may come. A fault inside the twin stays."""
         with self.lock:
             self.lost = None
+            for member in self.members.values():
+                member.passive = member.passive or member.watchdog
             self.note("reset")
 
     def _settle_anonymous(self) -> None:
@@ -226,7 +252,7 @@ class SimWorld:
                 self.fault, where="twin", remedy="this is a defect of the twin: see its log, start a new one"
             )
         if not member.passive:
-            if self.lost is not None:
+            if self.lost is not None and not member.watchdog:
                 raise TwinError(
                     self.lost, where="twin", remedy="reset the twin (control call `reset`) or start a new one"
                 )
@@ -300,7 +326,7 @@ class SimWorld:
                 self.free_call(member, "a wait until a time that has passed")
                 return False
             if self._pacer is None and not self._waiters and self._alone(member):
-                return self._move_alone(until_ns, ready)
+                return self._move_alone(member, until_ns, ready)
             return self._park(member, until_ns, ready)
 
     def _alone(self, member: Member) -> bool:
@@ -310,7 +336,7 @@ class SimWorld:
                 return False
         return not member.passive
 
-    def _move_alone(self, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
+    def _move_alone(self, member: Member, until_ns: int | None, ready: Callable[[], bool] | None) -> bool:
         """Park the only participant while nobody else waits: what :meth:`_schedule` would do, and nothing but that."""
         heap = self._heap
         while True:
@@ -326,13 +352,15 @@ class SimWorld:
                     self._now = time_ns
                 self._run_due()
             held = False
-            if self.fault is None and self.lost is None and ready is not None:
+            over = self.fault or (None if member.watchdog else self.lost)
+            if over is None and ready is not None:
                 try:
                     held = ready()
                 except Exception as error:
                     self.fail(error)
-            if self.fault is not None or self.lost is not None:
-                raise TwinError(str(self.fault or self.lost), where="twin")
+                    over = self.fault
+            if over is not None:
+                raise TwinError(over, where="twin")
             if held or (until_ns is not None and until_ns <= self._now):
                 return held
 
@@ -404,9 +432,11 @@ class SimWorld:
             self.release_due()
             self._pacer.expect(self.next_ns() or 0)
             return
-        while self.fault is None and self.lost is None:
+        while self.fault is None:
             active = 0
             for member in self.members.values():
+                if self.lost is not None and not member.watchdog:
+                    continue  # of a runner that is gone
                 if not member.passive:
                     if not member.parked:
                         return

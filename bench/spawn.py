@@ -1,4 +1,8 @@
-"""Two ways to get a twin's process: start an interpreter, or (POSIX) let a preloaded one fork."""
+"""Two ways to get a process of the bench's own: start an interpreter, or (POSIX) let a preloaded one fork.
+
+Such a process has a session of its own, so that no Ctrl-C and no hang-up of a terminal reaches it. It is a module with
+``main(argv, *, parent)`` that says one line when it is ready, and ends at ``quit`` or the end of its standard input.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
-from bench.errors import TwinError
+from bench.errors import ProcessError
 
 ANNOUNCE_WALL_S = 60.0
 
 
 class Child(Protocol):
-    """A twin's process as its parent holds it."""
+    """A process as its parent holds it."""
+
+    def fileno(self) -> int:
+        """What becomes readable when the process says something or ends; for ``select`` (not on Windows)."""
+        ...
 
     def first_line(self) -> str:
         """The announcement, or an empty text when the process ended without one."""
@@ -45,16 +54,21 @@ class Child(Protocol):
 
 
 class StartedChild:
-    """A twin in an interpreter of its own."""
+    """A process in an interpreter of its own."""
 
-    def __init__(self, arguments: list[str]) -> None:
-        self._process = _interpreter("bench.twin.child", arguments, text_out=True)
+    def __init__(self, module: str, arguments: list[str]) -> None:
+        self._process = _interpreter(module, arguments, text_out=True)
+
+    def fileno(self) -> int:
+        stream = self._process.stdout
+        assert stream is not None
+        return stream.fileno()
 
     def first_line(self) -> str:
         stream = self._process.stdout
         assert stream is not None
         lines: list[str] = []
-        reader = threading.Thread(target=lambda: lines.append(stream.readline()), name="twin-announcement", daemon=True)
+        reader = threading.Thread(target=lambda: lines.append(stream.readline()), name="announcement", daemon=True)
         reader.start()
         reader.join(ANNOUNCE_WALL_S)
         return lines[0] if lines else ""
@@ -86,19 +100,22 @@ class StartedChild:
 
 
 class ForkedChild:
-    """A twin forked by the preloaded process; a socket is its standard input and output."""
+    """A process forked by the preloaded one; a socket is its standard input and output."""
 
-    def __init__(self, arguments: list[str]) -> None:
+    def __init__(self, module: str, arguments: list[str], preload: Sequence[str]) -> None:
         self._code: int | None = None
         self._pid: int | None = None
         self._rest = b""
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(ANNOUNCE_WALL_S)
-            _Preloaded.ask(arguments, server.getsockname()[1])
+            _Preloaded.ask({"module": module, "argv": arguments, "port": server.getsockname()[1]}, preload)
             try:
                 self._line, _ = server.accept()
             except TimeoutError:
-                raise TwinError(f"the twin did not start within {ANNOUNCE_WALL_S:g} s", where="twin") from None
+                raise ProcessError(f"it did not start within {ANNOUNCE_WALL_S:g} s", where=module) from None
+
+    def fileno(self) -> int:
+        return self._line.fileno()
 
     def first_line(self) -> str:
         line = self._read_line(ANNOUNCE_WALL_S) or ""
@@ -155,8 +172,9 @@ class _Preloaded:
     lock = threading.Lock()
 
     @classmethod
-    def ask(cls, arguments: list[str], port: int) -> None:
-        request = {"argv": arguments, "port": port, "cwd": os.getcwd(), "environment": dict(os.environ)}
+    def ask(cls, child: dict[str, object], modules: Sequence[str]) -> None:
+        """Have ``modules`` imported, and ``child`` forked when there is one."""
+        request = {"preload": list(modules), "cwd": os.getcwd(), "environment": dict(os.environ), **child}
         with cls.lock:
             stream = cls.running().stdin
             assert stream is not None
@@ -167,20 +185,37 @@ class _Preloaded:
     def running(cls) -> subprocess.Popen[str]:
         """The process, started when there is none, or when this process is a fork of the one that started it."""
         if cls.process is None or cls.owner != os.getpid() or cls.process.poll() is not None:
-            cls.process, cls.owner = _interpreter("bench.twin.preload", [], text_out=False), os.getpid()
+            cls.process, cls.owner = _interpreter("bench.preload", [], text_out=False), os.getpid()
         return cls.process
 
 
-def warm_up() -> None:
-    """Start the preloaded process, so that the first twin need not wait for all of it. Returns at once."""
+def warm_up(modules: Sequence[str]) -> None:
+    """Have the preloaded process import ``modules``, so that a child need not wait for that. Returns at once."""
     if os.name == "posix":
-        with _Preloaded.lock:
-            _Preloaded.running()
+        _Preloaded.ask({}, modules)
 
 
-def spawn(arguments: list[str], *, preloaded: bool) -> Child:
-    """Start a twin's process with the command line ``arguments``."""
-    return ForkedChild(arguments) if preloaded and os.name == "posix" else StartedChild(arguments)
+def spawn(module: str, arguments: list[str], *, preload: Sequence[str] = (), preloaded: bool = True) -> Child:
+    """Start ``module`` in a process of its own, with the command line ``arguments``.
+
+    Parameters
+    ----------
+    module : str
+        Has ``main(argv, *, parent)``, and can be run with ``python -m``.
+    arguments : list of str
+    preload : sequence of str
+        Modules its process should have imported, itself among them.
+    preloaded : bool
+        Fork from a process that has imported them (POSIX), which makes every start but the first one quick.
+
+    Raises
+    ------
+    ProcessError
+        It did not start in time.
+    """
+    if preloaded and os.name == "posix":
+        return ForkedChild(module, arguments, preload)
+    return StartedChild(module, arguments)
 
 
 def _interpreter(module: str, arguments: list[str], *, text_out: bool) -> subprocess.Popen[str]:
