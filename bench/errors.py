@@ -101,6 +101,22 @@ class LimitError(SafetyAbort):
     """A command lies outside the profile's limits and was refused before it reached the device."""
 
 
+class StateError(BenchError):
+    """The machine's folder of leases and quarantines cannot be used, or its ledger does not hold together."""
+
+
+class LeaseError(BenchError):
+    """Somebody else holds a device, or a lease on it has been lost; ``holder`` says who, where that is known."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", holder: object = None) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.holder = holder
+
+
+class QuarantineError(BenchError):
+    """A rig could not be made safe once, and nobody has looked at it and said so since."""
+
+
 class ArchiveError(BenchError):
     """An archive is missing, foreign, damaged, or lacks what was asked of it."""
 
