@@ -5,13 +5,37 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+_state_folders = count()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folder of the folders of leases and quarantines: no test touches the machine's, nor another test's."""
+    folder = tmp_path_factory.mktemp("state")
+    before = os.environ.get("BENCH_STATE_DIR")
+    os.environ["BENCH_STATE_DIR"] = str(folder / "session")  # for stations that outlive a test
+    yield folder
+    if before is None:
+        del os.environ["BENCH_STATE_DIR"]
+    else:
+        os.environ["BENCH_STATE_DIR"] = before
+
+
+@pytest.fixture(autouse=True)
+def state_folder(state_folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """This test's own folder of leases and quarantines; what it starts inherits it."""
+    folder = state_folders / str(next(_state_folders))
+    monkeypatch.setenv("BENCH_STATE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")
