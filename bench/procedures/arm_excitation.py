@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.errors import LimitError
-from bench.models.arm_path import ArmPath
 from bench.models.fourier_path import FourierPath
 from bench.procedures import arm_plan, arm_wiring
-from bench.procedures.arm_motion import ArmMotion, Standing
+from bench.procedures.arm_motion import Standing
 from bench.procedures.arm_mover import ArmMover
 from bench.procedures.arm_plan import ArmControl
 from bench.profile import ArmFeedForward, ArmRig, SpecimenProfile, find_profile, load_trajectory
@@ -42,7 +41,7 @@ class ArchivedTexts:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(arm_plan.LegPlan):
     """Two trajectories in plain numbers."""
 
     control: ArmControl
@@ -53,9 +52,9 @@ class Plan:
     rig: str
     specimen: SpecimenProfile
 
-    def legs(self) -> list[tuple[ArmMotion, str, bool]]:
+    def legs(self) -> list[arm_plan.Leg]:
         """Return every motion of the run."""
-        control, found = self.control, list[tuple[ArmMotion, str, bool]]()
+        control, found = self.control, list[arm_plan.Leg]()
         place = control.start
         for number in range(1, self.replicates + 1):
             for name, series in (("train", self.train), ("hold_out", self.hold_out)):
@@ -71,15 +70,6 @@ class Plan:
     def texts(self) -> dict[str, str]:
         """Files to be archived beside the profiles, by name."""
         return {f"{name}.toml": text for name, text in self.files.texts.items()}
-
-    @property
-    def duration_s(self) -> float:
-        """How long the run should take [s]."""
-        return arm_plan.OVERHEAD_S + self.control.checks_s + sum(motion.duration_s for motion, _, _ in self.legs())
-
-    def path(self, rate_hz: float) -> ArmPath:
-        """Return the whole way, for the check before anything moves."""
-        return arm_plan.whole(self.control, rate_hz, self.legs())
 
 
 def plan(

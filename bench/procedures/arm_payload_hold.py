@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from bench.arm import arm_model
 from bench.errors import LimitError
-from bench.models.arm_path import ArmPath
 from bench.procedures import arm_plan, arm_wiring
-from bench.procedures.arm_motion import ArmMotion, Line, Standing
+from bench.procedures.arm_motion import Line, Standing
 from bench.procedures.arm_mover import ArmMover
 from bench.procedures.arm_plan import ArmControl, Pose
 from bench.procedures.joint_motion import Strokes
@@ -41,7 +40,7 @@ SEEN_SHARE, FEWEST_JOINTS = 0.02, 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(arm_plan.LegPlan):
     """Crossings in plain numbers: rad, rad/s, s."""
 
     control: ArmControl
@@ -66,9 +65,9 @@ class Plan:
                 again = f", replicate {replicate}" if self.replicates > 1 else ""
                 yield number, f"pose {number} of {len(self.poses)}{again}", pose
 
-    def legs(self) -> list[tuple[ArmMotion, str, bool]]:
+    def legs(self) -> list[arm_plan.Leg]:
         """Return every motion of the run."""
-        control, found = self.control, list[tuple[ArmMotion, str, bool]]()
+        control, found = self.control, list[arm_plan.Leg]()
         place = np.array(control.start)
         for _, label, pose in self.numbered():
             for speed, motion, _ in self.crossings(pose):
@@ -82,15 +81,6 @@ class Plan:
                 place = np.array(pose)
         found.append((control.move(place, control.start), "moving back to the start", False))
         return found
-
-    @property
-    def duration_s(self) -> float:
-        """How long the run should take [s]."""
-        return arm_plan.OVERHEAD_S + self.control.checks_s + sum(motion.duration_s for motion, _, _ in self.legs())
-
-    def path(self, rate_hz: float) -> ArmPath:
-        """Return the whole way, for the check before anything moves."""
-        return arm_plan.whole(self.control, rate_hz, self.legs())
 
 
 def plan(

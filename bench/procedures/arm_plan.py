@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from bench.units import Value
 
 Floats = NDArray[np.float64]
 Pose = tuple[float, ...]
+#: A motion, what the arm does in it, and whether its tip is led along a line.
+Leg = tuple[ArmMotion, str, bool]
 
 #: Seconds of a run beside its motions: tare, brakes, way to the start.
 OVERHEAD_S = 4.0
@@ -77,6 +80,25 @@ class ArmControl:
             for joint, _, there, back in self.checks()
             for way in (there, back)
         ]
+
+
+class LegPlan(ABC):
+    """A plan that is one motion after the other, each of which is known beforehand."""
+
+    control: ArmControl
+
+    @abstractmethod
+    def legs(self) -> list[Leg]:
+        """Return every motion of the run."""
+
+    @property
+    def duration_s(self) -> float:
+        """How long the run should take [s]."""
+        return OVERHEAD_S + self.control.checks_s + sum(motion.duration_s for motion, _, _ in self.legs())
+
+    def path(self, rate_hz: float) -> ArmPath:
+        """Return the whole way, for the check before anything moves."""
+        return whole(self.control, rate_hz, self.legs())
 
 
 def control_of(
@@ -187,7 +209,7 @@ def place(procedure: ArmProcedure, specimen: SpecimenProfile) -> str:
     return f"procedure {procedure.name} with {specimen.name}"
 
 
-def whole(control: ArmControl, rate_hz: float, legs: Sequence[tuple[ArmMotion, str, bool]]) -> ArmPath:
+def whole(control: ArmControl, rate_hz: float, legs: Sequence[Leg]) -> ArmPath:
     """Return the path of the wiring check and of ``legs``: motion, what the arm does, whether its tip is led."""
     parts = control.checks_path(rate_hz)
     parts += [sampled(motion, text, rate_hz, led=True if led else None) for motion, text, led in legs]

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.errors import LimitError
-from bench.models.arm_path import ArmPath
 from bench.procedures import arm_plan, arm_wiring
-from bench.procedures.arm_motion import ArmMotion, Line, Standing
+from bench.procedures.arm_motion import Line, Standing
 from bench.procedures.arm_mover import ArmMover
 from bench.procedures.arm_plan import ArmControl, Pose
 from bench.procedures.joint_motion import Strokes
@@ -46,7 +45,7 @@ class Stroke:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(arm_plan.LegPlan):
     """Slow tracking in plain numbers: rad, rad/s, s. ``modes`` are the names of the phases."""
 
     control: ArmControl
@@ -75,9 +74,9 @@ class Plan:
                         number = 10 * (joint + 1) + 2 * replicate + down
                         yield Stroke(mode, number, joint, speed, Line(start, way, along), along, name)
 
-    def legs(self) -> list[tuple[ArmMotion, str, bool]]:
+    def legs(self) -> list[arm_plan.Leg]:
         """Return every motion of the run."""
-        control, found = self.control, list[tuple[ArmMotion, str, bool]]()
+        control, found = self.control, list[arm_plan.Leg]()
         place = np.array(control.start)
         for one in self.strokes():
             start = one.motion.start
@@ -87,15 +86,6 @@ class Plan:
             place = one.motion.at(one.motion.duration_s)[0]
         found.append((control.move(place, control.start), "moving back to the start", False))
         return found
-
-    @property
-    def duration_s(self) -> float:
-        """How long the run should take [s]."""
-        return arm_plan.OVERHEAD_S + self.control.checks_s + sum(motion.duration_s for motion, _, _ in self.legs())
-
-    def path(self, rate_hz: float) -> ArmPath:
-        """Return the whole way, for the check before anything moves."""
-        return arm_plan.whole(self.control, rate_hz, self.legs())
 
 
 def plan(
