@@ -121,6 +121,10 @@ class NiDaq:
         """Open a digital line for reading."""
         return self._keep(NiDigitalInput(self._connection, self.device, line, self._forget))
 
+    def output_sense(self, line: str) -> NiDigitalInput:
+        """Open an output line for reading what is really on it, while it goes on being driven."""
+        return self._keep(NiDigitalInput(self._connection, self.device, line, self._forget, driven=True))
+
     def digital_output(self, line: str) -> NiDigitalOutput:
         """Open a digital line for writing; its level stays what it was until the first write."""
         return self._keep(NiDigitalOutput(self._connection, self.device, line, self._forget))
@@ -180,13 +184,19 @@ class _Single:
 
 
 class NiDigitalInput(_Single):
-    """One digital line, read."""
+    """One digital line, read; with ``driven`` one that this device drives, by a task of its own or somebody else's."""
 
-    def __init__(self, connection: Connection, device: str, line: str, on_close: Any) -> None:
+    def __init__(self, connection: Connection, device: str, line: str, on_close: Any, *, driven: bool = False) -> None:
         from nidaqmx.stream_readers import DigitalSingleChannelReader
 
-        guard = Guard(f"DAQ {device}, digital input {line}")
-        super().__init__(connection, guard, lambda task: task.di_channels.add_di_chan(physical(device, line)), on_close)
+        def add(task: Any) -> None:
+            channel = task.di_channels.add_di_chan(physical(device, line))
+            if driven:
+                # By default a read makes the device let go of the line. On an enable line that would stop the rig.
+                channel.di_tristate = False
+
+        guard = Guard(f"DAQ {device}, digital {'output' if driven else 'input'} {line}")
+        super().__init__(connection, guard, add, on_close)
         self._reader = DigitalSingleChannelReader(self._task.in_stream)
 
     def read(self) -> bool:

@@ -41,6 +41,7 @@ FAULTS: dict[str, dict[str, str]] = {
     "device_unplugged": {"device": "text"},
     "saturated_cell": {},
     "estop_pressed": {},
+    "enable_stuck": {},
     "stage_stall": {},
     "lost_steps": {"distance": "length"},
     "drifting_cell": {"rate": "force_rate|torque_rate"},

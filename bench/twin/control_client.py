@@ -94,7 +94,7 @@ class TwinControl:
         self.call("fault", name=name, at_s=at_s, parameters=parameters)
 
     def clear_fault(self, name: str) -> None:
-        """End a fault that can end: ``estop_pressed``, ``stage_stall``, ``device_unplugged``, ``overheat``."""
+        """End a fault that can end: ``estop_pressed``, ``enable_stuck``, ``stage_stall``, ``device_unplugged`` …"""
         self.call("clear_fault", name=name)
 
     def press_estop(self, pressed: bool = True) -> None:

@@ -58,6 +58,7 @@ class Faults:
         self.injected: list[tuple[float, str]] = []
         self._actions: dict[str, Callable[[Parameters], None]] = {
             "estop_pressed": lambda p: self._bus.press_estop(True),
+            "enable_stuck": lambda p: self._bus.stick_enable(True),
             "drifting_cell": lambda p: self._bus.sensor.drift_faster(self._tick, float(p.get("rate", drift_per_s))),
             "saturated_cell": lambda p: self._bus.sensor.saturate(self._tick),
             "stuck_encoder": lambda p: self._bus.stick_encoder(self._tick),
@@ -72,6 +73,7 @@ class Faults:
         }
         self._ends: dict[str, Callable[[], None]] = {
             "estop_pressed": lambda: self._bus.press_estop(False),
+            "enable_stuck": lambda: self._bus.stick_enable(False),
             "device_unplugged": self._plug_in,
         }
 

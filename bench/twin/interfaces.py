@@ -259,6 +259,10 @@ class SignalBus(Protocol):
 
     def set_digital(self, line: str, level: bool) -> None: ...
 
+    def let_go(self, line: str) -> None:
+        """Stop driving a line."""
+        ...
+
     def set_analog(self, channel: str, volts: float) -> None: ...
 
     def channels(self) -> dict[str, str]:

@@ -356,6 +356,10 @@ class RampBus:
     def digital(self, line: str) -> bool:
         return self.levels[line]
 
+    def let_go(self, line: str) -> None:
+        if self.channels()[line] != "digital_in":
+            self.levels[line] = False
+
     def set_digital(self, line: str, level: bool) -> None:
         self.levels[line] = level
 

@@ -123,11 +123,14 @@ def test_task_read_and_write_work_as_in_the_manual(options: Any, daq_lab: Any) -
         task.write(0b1010)  # line 1 and line 3, each at its place in the port
         assert [daq_lab.bus.levels[f"port0/line{k}"] for k in (1, 2, 3)] == [True, False, True]
     with nidaqmx.Task(grpc_options=options()) as task:
-        task.di_channels.add_di_chan("Dev1/port0", line_grouping=LineGrouping.CHAN_FOR_ALL_LINES)
+        lines = task.di_channels.add_di_chan("Dev1/port0", line_grouping=LineGrouping.CHAN_FOR_ALL_LINES)
+        assert lines.di_tristate
+        lines.di_tristate = False  # or reading would make the device let go of the lines it drives
         assert task.read() == 0b1010
     with nidaqmx.Task(grpc_options=options()) as task:
         task.di_channels.add_di_chan("Dev1/port0/line2:3", line_grouping=LineGrouping.CHAN_PER_LINE)
-        assert task.read() == [False, True]
+        assert task.read() == [False, False]
+        assert [daq_lab.bus.levels[f"port0/line{k}"] for k in (1, 2, 3)] == [True, False, False]
     with nidaqmx.Task(grpc_options=options()) as task:
         task.ao_channels.add_ao_voltage_chan("Dev1/ao0:1")
         task.write([1.0, -2.0])

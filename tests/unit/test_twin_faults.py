@@ -53,6 +53,25 @@ def test_faults_that_can_end(lab: IndenterLab, name: str) -> None:
     assert (lab.plant.fault(), lab.plant.jammed, lab.wires["stage"].unplugged) == (None, False, False)
 
 
+@pytest.mark.parametrize("rig_name", ["indenter", "single_joint", "full_arm"])
+def test_a_stuck_enable_line_keeps_its_level_whatever_is_written(repository: Path, rig_name: str) -> None:
+    profiles = repository / "profiles"
+    rig = load_rig(profiles / "rigs" / f"{rig_name}.toml")
+    lab = build_lab(rig, load_twin(profiles / "twins" / f"{rig_name}.toml"))
+    line = rig.safety.enable_line
+    lab.bus.set_digital(line, True)
+    lab.faults.inject("enable_stuck", {})
+    lab.bus.set_digital(line, False)
+    lab.bus.let_go(line)
+    assert lab.bus.digital(line)
+    assert lab.bus.enabled
+    lab.faults.clear("enable_stuck")
+    assert not lab.bus.enabled
+    lab.bus.set_digital(line, True)
+    lab.bus.let_go(line)  # as a read of a driven line does that is not told to leave it
+    assert not lab.bus.enabled
+
+
 def test_the_daq_device_can_be_unplugged_by_name(lab: IndenterLab) -> None:
     lab.faults.inject("device_unplugged", {"device": lab.truth.wiring.device})
     assert not lab.wires["stage"].unplugged

@@ -130,6 +130,12 @@ def put(device: NiDaqDevice, family: str, name: str, task: Task, subject: str, v
                 raise _unknown(family, name)
             setattr(channel, "maximum" if name.endswith("MAX") else "minimum", float(value))
         task.state = State.UNVERIFIED
+    elif (family, name) == ("Chan", "DI_TRISTATE"):
+        for channel in _named(task, subject):
+            if not isinstance(channel, DigitalLines) or channel.kind is not Kind.DI:
+                raise _unknown(family, name)
+            channel.tristate = bool(value)
+        task.state = State.UNVERIFIED
     else:
         raise _unknown(family, name)
 
@@ -177,6 +183,8 @@ def _channel(channel: Channel, name: str) -> Any:
         common |= {"AO_MAX": channel.maximum, "AO_MIN": channel.minimum}
     elif isinstance(channel, DigitalLines):
         common |= {f"{channel.kind.name}_NUM_LINES": len(channel.lines)}
+        if channel.kind is Kind.DI:
+            common["DI_TRISTATE"] = channel.tristate
     return common.get(name)
 
 

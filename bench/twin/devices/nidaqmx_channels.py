@@ -146,15 +146,23 @@ class Encoder(Channel):
 
 @dataclass
 class DigitalLines(Channel):
-    """One or more lines of one port, read or written on demand."""
+    """One or more lines of one port, read or written on demand.
+
+    An input's ``tristate`` (the driver's default) makes a line that is driven let go of its level; without it, a read
+    leaves the line as it is.
+    """
 
     lines: tuple[str, ...] = ()
+    tristate: bool = True
 
     def resources(self) -> tuple[str, ...]:
         return self.lines
 
     def read(self, bus: SignalBus) -> list[bool]:
         """Return the lines' levels now."""
+        if self.tristate and self.kind is Kind.DI:
+            for line in self.lines:
+                bus.let_go(line)
         return [bus.digital(line) for line in self.lines]
 
     def write(self, bus: SignalBus, levels: Iterable[bool]) -> None:

@@ -59,6 +59,7 @@ class RigBus:
         self._levels = {f"port0/line{i}": False for i in range(wiring.digital_lines)}
         self._levels[self._estop] = wiring.estop_healthy
         self._levels[self._enable] = False
+        self._enable_written = self._enable_stuck = False
         self._volts = {f"ao{i}": 0.0 for i in range(wiring.analog_outputs)}
         self._stuck_from: int | None = None
         self._swapped_from: int | None = None
@@ -139,10 +140,27 @@ class RigBus:
         name = self._line(line)
         if name == self._estop:
             raise TwinError(f"{line!r} is the emergency stop's input", where="twin DAQ terminals", remedy="read it")
+        if name != self._enable:
+            self._levels[name] = level
+            return
+        self._enable_written = level
+        if self._enable_stuck:
+            self._world_note(f"enable {'on' if level else 'off'} written, but the line is stuck")
+            return
         self._levels[name] = level
-        if name == self._enable:
-            self._world_note(f"enable {'on' if level else 'off'}")
-            self._switch_power()
+        self._world_note(f"enable {'on' if level else 'off'}")
+        self._switch_power()
+
+    def let_go(self, line: str) -> None:
+        """Stop driving a line: the device's resistors pull it low. What a read does that is not told to leave it."""
+        name = self._line(line)
+        if self._channels[name] != "digital_in" and self._levels[name]:
+            self.set_digital(name, False)
+
+    def stick_enable(self, stuck: bool) -> None:
+        """The enable line stays at its level whatever is written; freed, it follows what was written last."""
+        self._enable_stuck = stuck
+        self.set_digital(self._enable, self._enable_written)
 
     def set_analog(self, channel: str, volts: float) -> None:
         """See the interface. Nothing on this rig is wired to an analog output."""

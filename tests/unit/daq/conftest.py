@@ -35,6 +35,10 @@ class Bus:
     def digital(self, line: str) -> bool:
         return bool(self.driven[line])
 
+    def let_go(self, line: str) -> None:
+        if self.channels()[line] != "digital_in":
+            self.driven[line] = False
+
     def set_digital(self, line: str, level: bool) -> None:
         self.driven[line] = level
 
