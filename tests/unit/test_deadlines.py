@@ -86,13 +86,15 @@ class Finding:
 
 @dataclass
 class Facts:
-    """What a module says of its names: aliases, sockets with a time-out, queues without an end."""
+    """What a module says of its names: aliases, sockets with a time-out, queues without an end; whether it opens files
+    by their descriptors, so that those it reads are no pipes."""
 
     aliases: dict[str, str] = field(default_factory=dict)
     timed: set[str] = field(default_factory=set)
     roomy: set[str] = field(default_factory=set)
     pollers: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
+    files: bool = False
 
 
 def dotted(node: ast.AST, aliases: dict[str, str]) -> str:
@@ -148,6 +150,8 @@ def learn(tree: ast.Module) -> Facts:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "settimeout":
             if bounded(node.args[0], set()):
                 facts.timed.add(last(dotted(node.func.value, facts.aliases)))
+        elif isinstance(node, ast.Call) and dotted(node.func, facts.aliases) == "os.open":
+            facts.files = True
         elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call):
             made, call = dotted(node.value.func, facts.aliases), node.value
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -251,6 +255,8 @@ class Looker(ast.NodeVisitor):
     def _why(self, call: ast.Call, name: str) -> str:
         method, optional = last(name), set().union(*self.optional)
         is_method = isinstance(call.func, ast.Attribute)
+        if name in ("os.read", "os.write") and self.facts.files:
+            return ""
         if name in ENDLESS or (is_method and method in ENDLESS_METHODS):
             return "takes no time-out"
         if name in TIMED_FUNCTIONS:
@@ -288,6 +294,8 @@ class Looker(ast.NodeVisitor):
             return ""  # a logger's
         if method == "put" and (len(call.args) != 1 or receiver in self.facts.roomy):
             return ""  # a queue that is never full
+        if method == "acquire" and call.args and not isinstance(call.args[0], ast.Constant | ast.Name):
+            return ""  # a lock's first argument says whether to wait; this is something else's
         if method in ("get", "put", "acquire") and is_false(given(call, place - 1, BLOCKING[method])):
             return ""
         return "" if bounded(given(call, place, keyword), optional) else "has no time-out"
@@ -308,11 +316,12 @@ def waits_without_bound(source: str) -> list[Finding]:
     return looker.found
 
 
-#: What may wait as long as it likes, by function and call, and why that holds nobody up. All of it is the simulated
-#: lab's, in a thread of its own that nobody waits for, and ends with the process at the other end.
+#: What may wait as long as it likes, by function and call, and why that holds nobody up. Nearly all of it is the
+#: simulated lab's, in a thread of its own that nobody waits for, and ends with the process at the other end.
 EXCUSED = {
+    "_write_all: write": "a line of a file that opens without waiting: the ledger's",
     "_Running._read_stdin: readline": "the twin's standard input: ends with the bench that started it",
-    "_become_twin: settimeout": "becomes a twin's standard input, which is read as above",
+    "_become_child: settimeout": "becomes a child's standard input, which is read as above",
     "_read_line: read": "standard input of the process twins are forked from: ends with the bench that started it",
     "PtyBridge._read: read": "a vendor's client may be silent as long as it likes",
     "PtyBridge._send: write": "from an outbox's own thread: its queue is bounded, a full one drops",
@@ -375,6 +384,7 @@ PLANTED = {
     "communicate": ("out, _ = process.communicate(b'')", "communicate"),
     "child": ("import os\nos.waitpid(pid, 0)", "waitpid"),
     "pipe": ("line = process.stdout.readline()", "readline"),
+    "pipe, by its number": ("import os\ndata = os.read(0, 99)", "read"),
     "pipe, all": ("text = process.stdout.read()", "read"),
     "pipe, lines": ("for line in process.stdout:\n    print(line)", "for … in stdout"),
     "keyboard": ("answer = input('name? ')", "input"),
@@ -419,6 +429,8 @@ BOUNDED = [
     "import queue\nnews = queue.SimpleQueue()\nnews.put('x')",
     "lock.acquire(blocking=False)",
     "lock.acquire(timeout=1.0)",
+    "lease = book.acquire(key_of(device), rig=rig)",
+    "import os\nfile = os.open(path, 0)\ndata = os.read(file, 99)",
     "_log.exception('it failed')",
     "code = process.poll()",
     "import socket\nsock = socket.create_connection(('h', 1), timeout=5.0)\nsock.recv(1)\nsock.sendall(b'')",

@@ -96,6 +96,13 @@ class Program:
                 place = Place(cls.module, cls.name, method)
                 yield name, annotated(value) if is_annotation else self.type_of(value, place)
 
+    def is_module(self, node: ast.expr, place: Place) -> bool:
+        """Whether an expression is the name of a module of the standard library."""
+        return isinstance(node, ast.Name) and any(
+            isinstance(each, ast.Import) and node.id in [alias.asname or alias.name for alias in each.names]
+            for each in self.trees[place.module].body
+        )
+
     # -- types
 
     def type_of(self, node: ast.expr, place: Place, depth: int = 0) -> str | None:

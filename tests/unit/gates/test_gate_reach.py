@@ -108,7 +108,13 @@ def _touches(program: Program, node: ast.Attribute, place: Any) -> Iterator[str]
         yield f"asks a {raw} for {node.attr}, past the gates"
     if owner is None and node.attr in VERBS:
         yield f"{ast.unparse(node)}: cannot tell whether that is a gate"
-    if owner is None and node.attr == "write" and place.module.startswith(HANDLES) and not _lowers(node, place):
+    if (
+        owner is None
+        and node.attr == "write"
+        and not program.is_module(node.value, place)
+        and place.module.startswith(HANDLES)
+        and not _lowers(node, place)
+    ):
         yield f"{ast.unparse(node)}: cannot tell whether that is an output line"
 
 
