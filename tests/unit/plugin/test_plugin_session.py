@@ -112,6 +112,33 @@ def test_a_station_that_does_not_open_is_tried_once(lab: pytest.Pytester, monkey
     lab.runpytest("-vv").stdout.fnmatch_lines(["*session.py*"])
 
 
+def test_a_fixture_that_cannot_drive_says_so_without_a_traceback(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_UNPLUGGED", "1")
+    lab.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def identified(perform): return perform('indentation')
+
+        def test_a(identified): pass
+        """
+    )
+    result = lab.runpytest()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_a*",
+            "*test_*.py:4:  def identified(perform): return perform('indentation')",
+            "stage: the stage is gone. Plug it in",
+            "the bench is at fault, not the device under test*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*session.py*")
+
+
 def test_after_a_safety_stop_nothing_is_driven(lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_ABORT", "estop")
     lab.makepyfile("def test_a(perform): perform('indentation')\ndef test_b(perform): perform('indentation')")
