@@ -118,10 +118,10 @@ def contact_way(
     """
     if not isinstance(specimen, ArmPhantom):
         raise LimitError(
-            f"{specimen.name} is no phantom ({specimen.kind}); the arm has nothing to press",
+            f"{specimen.name} is no phantom of an arm but a specimen of kind {specimen.kind}; it cannot press that",
             reason="wrong_specimen",
             where=where,
-            remedy='Name the phantom\'s profile (kind = "arm_phantom").',
+            remedy='Name a specimen of kind "arm_phantom"',
         )
     _check_forces(rig, procedure, specimen, where)
     model = control.knowledge.model

@@ -75,18 +75,16 @@ def preflight(
 
 
 def _plan(rig: ArmRig, procedure: ProcedureProfile, specimen: SpecimenProfile) -> Any:
-    from bench.procedures.perform import PROCEDURES
+    from bench.procedures.perform import ARM_FRAME, PROCEDURES
 
-    entry = PROCEDURES.get(procedure.procedure)
-    plan = None if entry is None else entry.plan(rig, procedure, specimen)
-    if plan is None or not hasattr(plan, "path"):
-        fitting = sorted(name for name in PROCEDURES if name.startswith("arm_")) or ["none yet"]
+    fitting = {name: entry for name, entry in PROCEDURES.items() if entry.framed == ARM_FRAME}
+    if procedure.procedure not in fitting:
         raise ProfileError(
             f'"{procedure.procedure}" is no procedure of an arm: it has no path to check',
             where=str(procedure.source.path),
-            remedy=f"Choose a profile of one of {', '.join(fitting)}",
+            remedy=f"Choose a profile of one of {', '.join(sorted(fitting))}",
         )
-    return plan
+    return fitting[procedure.procedure].plan(rig, procedure, specimen)
 
 
 def _rate(rig: ArmRig, plan: PathPlan) -> float:

@@ -50,7 +50,7 @@ class Procedure:
 
 _INDENTER = "bench.procedures.indenter_frame:IndenterFrame"
 _JOINT = "bench.procedures.joint_frame:JointFrame"
-_ARM = "bench.procedures.arm_frame:ArmFrame"
+ARM_FRAME = "bench.procedures.arm_frame:ArmFrame"
 
 PROCEDURES: dict[str, Procedure] = {
     "indentation": Procedure("bench.procedures.indentation", _INDENTER),
@@ -60,11 +60,11 @@ PROCEDURES: dict[str, Procedure] = {
     "fourier_excitation": Procedure("bench.procedures.joint_fourier_excitation", _JOINT),
     "low_speed_tracking": Procedure("bench.procedures.joint_low_speed_tracking", _JOINT),
     "impedance_step": Procedure("bench.procedures.joint_impedance_step", _JOINT),
-    "arm_excitation": Procedure("bench.procedures.arm_excitation", _ARM),
-    "payload_hold": Procedure("bench.procedures.arm_payload_hold", _ARM),
-    "arm_tracking": Procedure("bench.procedures.arm_tracking", _ARM),
-    "wrench_check": Procedure("bench.procedures.arm_wrench_check", _ARM),
-    "approach_touch": Procedure("bench.procedures.arm_approach_touch", _ARM),
+    "arm_excitation": Procedure("bench.procedures.arm_excitation", ARM_FRAME),
+    "payload_hold": Procedure("bench.procedures.arm_payload_hold", ARM_FRAME),
+    "arm_tracking": Procedure("bench.procedures.arm_tracking", ARM_FRAME),
+    "wrench_check": Procedure("bench.procedures.arm_wrench_check", ARM_FRAME),
+    "approach_touch": Procedure("bench.procedures.arm_approach_touch", ARM_FRAME),
 }
 
 

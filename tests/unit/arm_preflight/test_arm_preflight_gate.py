@@ -94,15 +94,12 @@ def test_a_series_is_held_to_its_limits_between_the_samples_too(
     assert {"tip speed", "speed"} & {row.check for row in report.broken}
 
 
-def test_a_procedure_without_a_path_is_no_procedure_of_an_arm(
-    ground: Any, repository: Path, procedure: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    perform = import_module("bench.procedures.perform")
-
-    for entries in ({}, {"fourier_excitation": SimpleNamespace(plan=lambda *_: object())}):
-        monkeypatch.setattr(perform, "PROCEDURES", entries)
-        with pytest.raises(ProfileError, match="no path to check"):
-            preflight(ground.rig, procedure, specimen(repository, "bare_tool"))
+@pytest.mark.parametrize("name", ["friction_sweep", "fourier_excitation", "indentation", "frame_stiffness"])
+def test_a_procedure_of_another_rig_has_no_path_to_check(ground: Any, repository: Path, name: str) -> None:
+    other = load_procedure(repository / f"profiles/procedures/{name}.toml")
+    known = "approach_touch, arm_excitation, arm_tracking, payload_hold, wrench_check"
+    with pytest.raises(ProfileError, match=f'"{name}" is no procedure of an arm.*no path to check.* of {known}'):
+        preflight(ground.rig, other, specimen(repository, "bare_tool"))
 
 
 def test_the_plan_is_made_when_none_is_given_and_the_command_answers(
@@ -117,10 +114,11 @@ def test_the_plan_is_made_when_none_is_given_and_the_command_answers(
 
     monkeypatch.chdir(repository)
     picture = tmp_path / "check.svg"
-    command = ["preflight", "full_arm", "fourier_excitation", "--picture", str(picture)]
+    command = ["preflight", "full_arm", "arm_excitation", "--picture", str(picture)]
 
     def answer(plan: Callable[..., object]) -> tuple[int, str]:
-        monkeypatch.setattr(perform, "PROCEDURES", {"fourier_excitation": SimpleNamespace(plan=plan)})
+        entry = SimpleNamespace(framed=perform.ARM_FRAME, plan=plan)
+        monkeypatch.setattr(perform, "PROCEDURES", {"arm_excitation": entry})
         code = main(command)
         return code, capsys.readouterr().out
 

@@ -98,7 +98,7 @@ REFUSED = [
         {"poses": (angles(0, 0, 0, 0, 90, 0),)},
         "joints would feel payload_1kg by 2%",
     ),
-    ("wrench_check", "bare_tool", {}, "bare_tool is no phantom"),
+    ("wrench_check", "bare_tool", {}, "bare_tool is no phantom of an arm but a specimen of kind payload"),
     ("wrench_check", "arm_phantom_a", {"forces": newtons(6, 30)}, "forces[1] is 30 N; arm_phantom_a bears 40 N"),
     ("approach_touch", "arm_phantom_a", {"force": newtons(38)[0]}, "force is 38 N; arm_phantom_a bears"),
     ("arm_excitation", "bare_tool", {"trajectory": "full_arm_trian"}, 'no profile "full_arm_trian"'),
