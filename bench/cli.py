@@ -10,6 +10,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -168,17 +169,18 @@ def _judge(options: argparse.Namespace) -> int:
 
 
 def _archived_criteria(run: Run) -> CriteriaProfile:
-    """Return the criteria of the verdict that stands, or the only ones for it, from the text stored in the archive."""
+    """Return the archived criteria for this procedure: those of the last verdict by some, or the only ones."""
     from bench.profile import CriteriaProfile, parse_profile
 
-    texts = {Path(name).stem: name for name in run.texts if name.startswith(_ARCHIVED)}
-    if len(texts) > 1:
-        texts = _for_its_procedure(run, texts)
-    judged = [str(verdict.record.get("criteria_name")) for verdict in run.verdicts]
-    name = judged[-1] if judged and judged[-1] in texts else next(iter(texts)) if len(texts) == 1 else None
+    archived = {Path(name).stem: name for name in run.texts if name.startswith(_ARCHIVED)}
+    texts = _for_its_procedure(run, archived)
+    judged = [str(verdict.record.get("criteria_name")) for verdict in reversed(run.verdicts)]
+    name = next((name for name in judged if name in texts), next(iter(texts)) if len(texts) == 1 else None)
     if name is None:
         stored = f"the archive holds {', '.join(sorted(texts))}" if texts else "the archive holds no criteria"
-        raise BenchError(f"{stored}", where=str(run.path), remedy="Say which decide: --criteria NAME or PATH")
+        if archived and not texts:
+            stored += f" for a run of {run.provenance['procedure']}, only {', '.join(sorted(archived))}"
+        raise BenchError(stored, where=str(run.path), remedy="Say which decide: --criteria NAME or PATH")
     profile, problems = parse_profile(run.texts[texts[name]], Path(f"{run.path}:{texts[name]}"))
     if not isinstance(profile, CriteriaProfile):
         listed = "; ".join(str(problem) for problem in problems)
@@ -191,17 +193,18 @@ def _archived_criteria(run: Run) -> CriteriaProfile:
 
 
 def _for_its_procedure(run: Run, texts: dict[str, str]) -> dict[str, str]:
-    """Return those of the archived criteria that judge the procedure of a run of a joint; all where none does."""
-    from bench.profile import JointCriteria, parse_profile
-    from bench.profile.criteria_joint import JUDGES
+    """Return the archived criteria without those that judge another procedure than the archived one."""
+    from bench.profile import CriteriaProfile, ProcedureProfile, parse_profile
 
+    performed, _ = parse_profile(run.texts.get("procedure.toml", ""), Path(f"{run.path}:procedure.toml"))
+    if not isinstance(performed, ProcedureProfile):
+        return texts  # an imported measurement: its procedure is a name and no more
     kept = {}
     for name, stored in texts.items():
         profile, _ = parse_profile(run.texts[stored], Path(f"{run.path}:{stored}"))
-        judged = {JUDGES[one.metric] for one in profile.criteria} if isinstance(profile, JointCriteria) else set()
-        if str(run.provenance["procedure"]) in judged:
+        if not isinstance(profile, CriteriaProfile) or performed.procedure in profile.judges:
             kept[name] = stored
-    return kept or texts
+    return kept
 
 
 def _print_verdict(verdict: Verdict) -> None:
@@ -234,9 +237,11 @@ def _show(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from bench.archive import verify_digest
 
-    for path in options.run_file:
+    def one(path: Path) -> int:
         _say(f"{path}: the content is what was sealed, digest {verify_digest(path)}")
-    return OK
+        return OK
+
+    return max(_guarded(partial(one, path)) for path in options.run_file)
 
 
 def summary(run: Run) -> list[str]:

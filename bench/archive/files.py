@@ -53,10 +53,12 @@ def open_archive(path: Path) -> h5py.File:
     """
     where = str(path)
     if not path.is_file():
-        near = [p.name for p in path.parent.glob("*.h5")] if path.parent.is_dir() else []
+        what, folder = ("it is a folder", path) if path.is_dir() else ("no such file", path.parent)
+        near = [p.name for p in folder.glob("*.h5")] if folder.is_dir() else []
         close = difflib.get_close_matches(path.name, near, n=3) or sorted(near)[:3]
-        remedy = f"Near it: {', '.join(close)}" if close else "Give the path of an .h5 archive"
-        raise ArchiveError("no such file", where=where, remedy=remedy)
+        place = "In it" if path.is_dir() else "Near it"
+        remedy = f"{place}: {', '.join(close)}" if close else "Give the path of an .h5 archive"
+        raise ArchiveError(what, where=where, remedy=remedy)
     with path.open("rb") as raw:
         head = raw.read(SUPERBLOCK_BYTES)
     if not head.startswith(SIGNATURE):

@@ -98,6 +98,11 @@ class CriteriaProfile(Profile):
     subject: str
     criteria: tuple[CriterionBase, ...] = Field(min_length=1)
 
+    @property
+    def judges(self) -> frozenset[str]:
+        """Procedures whose archives these criteria can be found in."""
+        return frozenset({"indentation"})
+
     def comparisons(self) -> Iterator[Issue]:
         seen: dict[str, int] = {}
         for i, criterion in enumerate(self.criteria):

@@ -116,9 +116,13 @@ class ArmCriteria(CriteriaProfile):
     analysis: ArmAnalysisProfile
     criteria: tuple[ArmCriterion, ...] = Field(min_length=1)
 
+    @property
+    def judges(self) -> frozenset[str]:
+        return frozenset(ARM_JUDGES[c.metric] for c in self.criteria if c.metric in ARM_JUDGES)
+
     def comparisons(self) -> Iterator[Issue]:
         yield from super().comparisons()
-        judged = {ARM_JUDGES[c.metric] for c in self.criteria if c.metric in ARM_JUDGES}
+        judged = self.judges
         if len(judged) > 1:
             yield Issue(
                 "criteria", f"metrics of {', '.join(sorted(judged))}", "metrics of one procedure",

@@ -95,9 +95,13 @@ class JointCriteria(CriteriaProfile):
     analysis: JointAnalysisProfile
     criteria: tuple[JointCriterion, ...] = Field(min_length=1)
 
+    @property
+    def judges(self) -> frozenset[str]:
+        return frozenset(JUDGES[c.metric] for c in self.criteria if c.metric in JUDGES)
+
     def comparisons(self) -> Iterator[Issue]:
         yield from super().comparisons()
-        judged = {JUDGES[c.metric] for c in self.criteria if c.metric in JUDGES}
+        judged = self.judges
         if len(judged) > 1:
             yield Issue(
                 "criteria", f"metrics of {', '.join(sorted(judged))}", "metrics of one procedure",

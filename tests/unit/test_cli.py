@@ -143,6 +143,35 @@ def test_judge_asks_which_criteria_when_the_archive_leaves_it_open(
     assert judged_by[-1].name == "other", "those of the verdict that stands"
 
 
+def test_criteria_for_another_procedure_do_not_decide_unless_they_are_named(
+    repository: Path, tmp_path: Path, judged_by: list[CriteriaProfile], capsys: pytest.CaptureFixture[str]
+) -> None:
+    profiles = repository / "profiles"
+    every = {f"acceptance/{p.name}": p.read_text(encoding="utf-8") for p in (profiles / "acceptance").glob("*.toml")}
+
+    def run_of(procedure: str) -> Path:
+        text = (profiles / f"procedures/{procedure}.toml").read_text(encoding="utf-8")
+        return recorded(tmp_path / procedure, {**every, "procedure.toml": text})
+
+    for procedure, criteria in (
+        ("wrench_check_short", "arm_wrench"),
+        ("payload_hold", "arm_payload"),
+        ("arm_tracking", "arm_friction_compensation"),
+        ("arm_excitation", "arm_identification"),
+        ("approach_touch", "arm_touch"),
+        ("impedance_step", "impedance_step"),
+    ):
+        main(["judge", str(run_of(procedure))])
+        assert judged_by[-1].name == criteria
+    assert main(["judge", str(run_of("friction_sweep"))]) == 2
+    assert "the archive holds no criteria for a run of" in capsys.readouterr().err
+    press = run_of("indentation")
+    add_verdict(press, {"criteria_name": "contact_model"})
+    add_verdict(press, {"criteria_name": "arm_payload"})
+    main(["judge", str(press)])
+    assert judged_by[-1].name == "contact_model", "arm_payload was named by mistake"
+
+
 def test_archived_criteria_of_another_version_are_refused_with_a_remedy(
     tmp_path: Path, criteria_text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,3 +309,12 @@ def test_verify_tells_a_whole_archive_from_one_that_changed(tmp_path: Path, caps
     shown = capsys.readouterr().err
     assert "the content changed after sealing: /entry/force/contact" in shown
     assert "remedy: Judge from an untouched copy" in shown
+
+
+def test_verify_looks_at_every_archive_and_opens_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = recorded(tmp_path)
+    assert main(["verify", str(tmp_path / "gone.h5"), str(tmp_path), str(good)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"{good}: the content is what was sealed")
+    assert f"error: no such file\nwhere: {tmp_path / 'gone.h5'}" in shown.err
+    assert f"error: it is a folder\nwhere: {tmp_path}\nremedy: In it: {good.name}" in shown.err
