@@ -121,10 +121,6 @@ class NiDaq:
         """Open a digital line for reading."""
         return self._keep(NiDigitalInput(self._connection, self.device, line, self._forget))
 
-    def output_sense(self, line: str) -> NiDigitalInput:
-        """Open an output line for reading what is really on it, while it goes on being driven."""
-        return self._keep(NiDigitalInput(self._connection, self.device, line, self._forget, driven=True))
-
     def digital_output(self, line: str) -> NiDigitalOutput:
         """Open a digital line for writing; its level stays what it was until the first write."""
         return self._keep(NiDigitalOutput(self._connection, self.device, line, self._forget))
@@ -213,18 +209,28 @@ class NiDigitalOutput(_Single):
     """
 
     def __init__(self, connection: Connection, device: str, line: str, on_close: Any) -> None:
-        from nidaqmx.stream_readers import DigitalSingleChannelReader
         from nidaqmx.stream_writers import DigitalSingleChannelWriter
 
         guard = Guard(f"DAQ {device}, digital output {line}")
         super().__init__(connection, guard, lambda task: task.do_channels.add_do_chan(physical(device, line)), on_close)
         self._writer = DigitalSingleChannelWriter(self._task.out_stream, auto_start=True)
-        self._reader = DigitalSingleChannelReader(self._task.in_stream)
+        try:
+            # A task that drives a line reads back what it drives; what is on the line, an input of its own sees.
+            self._sense = NiDigitalInput(connection, device, line, lambda item: None, driven=True)
+        except BaseException:
+            close_task(self._task, guard)
+            raise
+
+    def close(self) -> None:
+        """Clear the tasks; the output keeps its last value."""
+        try:
+            self._sense.close()
+        finally:
+            super().close()
 
     def read(self) -> bool:
-        """Return the level the line has at this moment, whoever drove it last."""
-        with self._guard:
-            return bool(self._reader.read_one_sample_one_line(SINGLE_TIMEOUT_S))
+        """Return the level that is on the line at this moment, whoever drives it."""
+        return self._sense.read()
 
     def write(self, level: bool) -> None:
         """Drive the line."""

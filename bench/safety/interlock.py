@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.errors import LimitError, SafetyAbort
+from bench.errors import InstrumentError, LimitError, SafetyAbort
 from bench.instruments.protocols import (
     Acquisition,
     AnalogChannel,
@@ -81,10 +81,23 @@ class Interlock:
         self._enabled = True
 
     def drop(self) -> None:
-        """Drive the enable line low."""
+        """Drive the enable line low and read it back.
+
+        Raises
+        ------
+        InstrumentError
+            The line still reads high.
+        """
         # Marked first: a line we failed to drive is not one to rely on.
         self._enabled = False
         self._enable.write(False)
+        if self._enable.read():
+            raise InstrumentError(
+                "the enable line was driven low and still reads high",
+                where="enable line",
+                remedy="Press the e-stop. Look for a short circuit, a welded relay and for another program that drives "
+                "the line.",
+            )
 
 
 class GuardedDaq:

@@ -259,6 +259,10 @@ class SignalBus(Protocol):
 
     def set_digital(self, line: str, level: bool) -> None: ...
 
+    def driven(self, line: str) -> bool:
+        """What is driven on a line, which is not always what is on it."""
+        ...
+
     def let_go(self, line: str) -> None:
         """Stop driving a line."""
         ...

@@ -356,6 +356,9 @@ class RampBus:
     def digital(self, line: str) -> bool:
         return self.levels[line]
 
+    def driven(self, line: str) -> bool:
+        return self.levels[line]
+
     def let_go(self, line: str) -> None:
         if self.channels()[line] != "digital_in":
             self.levels[line] = False

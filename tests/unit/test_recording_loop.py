@@ -134,11 +134,11 @@ class Lab:
 
 
 class Lines:
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
+    def __init__(self, lab: Lab, name: str = "estop") -> None:
+        self.lab, self.name = lab, name
 
     def read(self) -> bool:
-        return self.lab.estop
+        return self.lab.estop if self.name == "estop" else self.lab.powered
 
     def write(self, level: bool) -> None:
         if self.lab.line_broken and not level:
@@ -206,7 +206,7 @@ class FakeDaq:
         return Lines(self.lab)
 
     def digital_output(self, line: str) -> Lines:
-        return Lines(self.lab)
+        return Lines(self.lab, "enable")
 
     def analog_output(self, channel: str, minimum_v: float = -10.0, maximum_v: float = 10.0) -> AnalogOutput:
         raise DaqDeviceError("there is none", where=channel)
@@ -229,7 +229,7 @@ def station(lab: Lab, repository: Path) -> IndenterStation:
         stage=lab,
         daq=FakeDaq(lab),
         force_sensor=open_force_sensor(rig),
-        interlock=Interlock(Lines(lab), Lines(lab)),
+        interlock=Interlock(Lines(lab), Lines(lab, "enable")),
         clock=lab,
         seed=5,
     )

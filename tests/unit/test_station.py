@@ -78,6 +78,7 @@ class Instrument:
         return self.level
 
     def write(self, level: bool) -> None:
+        self.level = level
         self.log.append(f"enable {level}")
 
     def digital_input(self, line: str) -> Instrument:

@@ -64,6 +64,7 @@ def test_a_stuck_enable_line_keeps_its_level_whatever_is_written(repository: Pat
     lab.bus.set_digital(line, False)
     lab.bus.let_go(line)
     assert lab.bus.digital(line)
+    assert not lab.bus.driven(line)
     assert lab.bus.enabled
     lab.faults.clear("enable_stuck")
     assert not lab.bus.enabled

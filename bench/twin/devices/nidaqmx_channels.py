@@ -148,8 +148,8 @@ class Encoder(Channel):
 class DigitalLines(Channel):
     """One or more lines of one port, read or written on demand.
 
-    An input's ``tristate`` (the driver's default) makes a line that is driven let go of its level; without it, a read
-    leaves the line as it is.
+    An input reads the line. Its ``tristate`` (the driver's default) makes a line that is driven let go of its level;
+    without it, a read leaves the line as it is. An output reads back what it drives, whatever is on the line.
     """
 
     lines: tuple[str, ...] = ()
@@ -160,7 +160,9 @@ class DigitalLines(Channel):
 
     def read(self, bus: SignalBus) -> list[bool]:
         """Return the lines' levels now."""
-        if self.tristate and self.kind is Kind.DI:
+        if self.kind is Kind.DO:
+            return [bus.driven(line) for line in self.lines]
+        if self.tristate:
             for line in self.lines:
                 bus.let_go(line)
         return [bus.digital(line) for line in self.lines]

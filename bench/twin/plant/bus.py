@@ -151,6 +151,11 @@ class RigBus:
         self._world_note(f"enable {'on' if level else 'off'}")
         self._switch_power()
 
+    def driven(self, line: str) -> bool:
+        """See the interface."""
+        name = self._line(line)
+        return self._enable_written if name == self._enable else self._levels[name]
+
     def let_go(self, line: str) -> None:
         """Stop driving a line: the device's resistors pull it low. What a read does that is not told to leave it."""
         name = self._line(line)

@@ -24,7 +24,7 @@ class Bus:
 
     def __init__(self) -> None:
         self.signal: dict[str, Any] = {}
-        self.driven: dict[str, float | bool] = {"port0/line0": True, "port0/line1": False}
+        self.levels: dict[str, float | bool] = {"port0/line0": True, "port0/line1": False}
 
     def _at(self, name: str, first: int, count: int, stride: int) -> np.ndarray:
         ticks = first + stride * np.arange(count)
@@ -33,17 +33,20 @@ class Bus:
     analog = encoder = _at
 
     def digital(self, line: str) -> bool:
-        return bool(self.driven[line])
+        return bool(self.levels[line])
+
+    def driven(self, line: str) -> bool:
+        return bool(self.levels[line])
 
     def let_go(self, line: str) -> None:
         if self.channels()[line] != "digital_in":
-            self.driven[line] = False
+            self.levels[line] = False
 
     def set_digital(self, line: str, level: bool) -> None:
-        self.driven[line] = level
+        self.levels[line] = level
 
     def set_analog(self, channel: str, volts: float) -> None:
-        self.driven[channel] = volts
+        self.levels[channel] = volts
 
     def channels(self) -> dict[str, str]:
         kinds = {"ai0": "analog", "ai1": "analog", "ai2": "bridge", "ctr0": "encoder", "ctr1": "encoder"}

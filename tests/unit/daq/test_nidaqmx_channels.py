@@ -230,9 +230,9 @@ def test_a_session_without_a_client_lives_until_the_device_is_reset(lab: Any) ->
         lab.device.open_session("left behind", SESSION_NEW)
     with pytest.raises(SessionError, match="has not been initialized"):
         lab.device.open_session("never there", SESSION_ATTACH)
-    lab.bus.driven.update({"port0/line1": True, "ao0": 3.0})
+    lab.bus.levels.update({"port0/line1": True, "ao0": 3.0})
     lab.device.reset_device("Dev1")
-    assert lab.bus.driven == {"port0/line0": True, "port0/line1": False, "ao0": 0.0}
+    assert lab.bus.levels == {"port0/line0": True, "port0/line1": False, "ao0": 0.0}
     with pytest.raises(DaqmxError) as caught:
         lab.device.task("left behind")
     assert code(caught) is Code.INVALID_TASK
@@ -250,7 +250,7 @@ def test_outputs_refuse_what_they_cannot_do_and_free_their_line_again(lab: Any) 
         if not task.channels:
             lab.device.create.digital(task, "Dev1/port0/line1", "", 0, output=True)
         lab.device.on_demand(task, True, lambda task=task, level=level: task.write_lines([[level]]))
-        assert lab.bus.driven["port0/line1"] is level
+        assert lab.bus.levels["port0/line1"] is level
     with pytest.raises(DaqmxError) as caught:
         lab.device.create.digital(lab.task(), "Dev1/port0/line0", "", 0, output=True)
     assert code(caught) is Code.CHANNEL_TYPE

@@ -155,11 +155,11 @@ class FakeJoint:
 class Lines:
     """The e-stop contact and the enable line."""
 
-    def __init__(self, joint: FakeJoint) -> None:
-        self.joint = joint
+    def __init__(self, joint: FakeJoint, name: str = "estop") -> None:
+        self.joint, self.name = joint, name
 
     def read(self) -> bool:
-        return self.joint.estop
+        return self.joint.estop if self.name == "estop" else self.joint.powered
 
     def write(self, level: bool) -> None:
         if self.joint.line_broken and not level:
@@ -230,7 +230,7 @@ class FakeDaq:
         return Lines(self.joint)
 
     def digital_output(self, line: str) -> Lines:
-        return Lines(self.joint)
+        return Lines(self.joint, "enable")
 
     def analog_output(self, channel: str, minimum_v: float = -10.0, maximum_v: float = 10.0) -> AnalogOutput:
         raise DaqDeviceError("there is none", where=channel)
@@ -264,7 +264,7 @@ class Bench:
             "mock",
             drive=self.joint,
             daq=self.daq,
-            interlock=Interlock(Lines(self.joint), Lines(self.joint)),
+            interlock=Interlock(Lines(self.joint), Lines(self.joint, "enable")),
             clock=self.joint,
             seed=5,
         )
