@@ -112,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     verify.set_defaults(run=_verify)
 
     from bench.cli_arm import add_arm_commands
+    from bench.cli_safety import add_safety_commands
 
+    add_safety_commands(commands, _say)
     add_arm_commands(commands, _say)
     return parser
 

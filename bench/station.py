@@ -20,6 +20,8 @@ from typing import Any, TypedDict, Unpack, overload
 from bench.clock import WallClock
 from bench.errors import BenchError, ProfileError
 from bench.profile import ArmRig, IndenterRig, JointRig, RigProfile, SpecimenProfile, TwinProfile
+from bench.safety.custody import Custody
+from bench.safety.process_identity import identity_of
 from bench.safety.supervisor import SignalsWhileOpening
 from bench.station_base import Backend, Station
 from bench.station_checks import check_certificates
@@ -109,6 +111,10 @@ def open_station(
         An instrument does not answer, or is not the one the profile names. What was opened before is closed.
     SafetyAbort
         The e-stop is pressed.
+    LeaseError
+        Somebody else has the rig; or its last user is gone without a word and it is not seen to be safe.
+    QuarantineError
+        The rig could not be made safe once, and nobody has cleared it since.
     """
     if not allow_expired:
         check_certificates(rig, today or date.today())
@@ -124,7 +130,9 @@ def open_station(
             addresses = lab_addresses(rig, WallClock())
         else:
             raise ProfileError(f'there is no backend "{backend}"', remedy="Use mock or lab")
-        options: dict[str, Any] = {"backend": backend}
+        custody = Custody(rig.name, twin=None if simulation is None else identity_of(simulation.process.pid))
+        opened.callback(custody.release)
+        options: dict[str, Any] = {"backend": backend, "custody": custody}
         if simulation is not None:
             options |= {"seed": simulation.seed, "twin": simulation.process, "details": simulation.details}
         station: Station

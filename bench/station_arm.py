@@ -19,19 +19,19 @@ from bench.models.rigid import ArmModel
 from bench.profile import ArmRig, SpecimenProfile
 from bench.safety import Interlock
 from bench.safety.arm_gate import GatedArm
+from bench.safety.custody import Custody
 from bench.safety.limits import ArmLimits
 from bench.safety.safe_state import WATCH_S
-from bench.station_base import Backend, Station
+from bench.station_base import Backend, Station, withdraw_power
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_arm_drives, open_daq, open_wrist_sensor
+from bench.station_takeover import look_at_arm, unrest
 
 if TYPE_CHECKING:
     from bench.twin.process import TwinProcess
 
 #: An arm whose joints turn faster than this is not at rest [rad/s].
 REST_RAD_S = 0.02
-#: Samples are averaged over this long before the wrist sensor is asked whether its tool stands [s]: noise and ringing.
-QUIET_BLOCK_S = 0.02
 
 
 def arm_limits(rig: ArmRig) -> ArmLimits:
@@ -84,6 +84,7 @@ class ArmStation(Station):
         seed: int | None = None,
         twin: TwinProcess | None = None,
         details: Mapping[str, object] | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self.rig = rig
         self.arm = GatedArm(
@@ -110,6 +111,7 @@ class ArmStation(Station):
             seed=seed,
             twin=twin,
             details=details,
+            custody=custody,
         )
         self._acquisition: Acquisition | None = None
         self.mount(None)
@@ -165,10 +167,7 @@ class ArmStation(Station):
     def unrest(self, gauges: NDArray[np.float64]) -> float:
         """Return by how much the force changes over a stretch of gauge voltages (k, 6) [N], short ringing averaged."""
         forces, _ = self.force_sensor.convert(gauges)
-        size = max(1, round(QUIET_BLOCK_S * self.sample_rate_hz))
-        whole = max(1, len(forces) // size)
-        means = np.array([part.mean(axis=0) for part in np.array_split(forces, whole)])
-        return float(np.ptp(means, axis=0).max())
+        return unrest(forces, self.sample_rate_hz)
 
     def make_ready(self, *, home: bool = True) -> None:
         """Let the arm be driven: power the servos, clear them, arm their watchdog. The brakes stay closed.
@@ -182,6 +181,7 @@ class ArmStation(Station):
         InstrumentError
             The servos do not come up, or an arm with closed brakes turns.
         """
+        self.check_custody()
         self.interlock.check()
         self.arm.close_brakes()
         self.arm.unlatch()
@@ -212,6 +212,8 @@ def open_arm(opened: ExitStack, rig: ArmRig, addresses: Addresses, options: dict
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
+    custody: Custody = options["custody"]
+    custody.hold("daq", daq.identify())
     estop = daq.digital_input(rig.safety.estop_line)
     opened.callback(estop.close)
     brake = daq.digital_output(rig.safety.brake_line)
@@ -221,9 +223,10 @@ def open_arm(opened: ExitStack, rig: ArmRig, addresses: Addresses, options: dict
     opened.callback(enable.close)
     interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
     sensor = open_wrist_sensor(rig)
+    custody.take_over(interlock, addresses.clock, look_at_arm(rig, daq, sensor))
     # The enable line feeds the servos: without it there is nobody to ask who he is. The brakes stay closed.
+    opened.callback(withdraw_power, interlock, custody)
     interlock.energise()
-    opened.callback(interlock.drop)
     sleep(addresses.clock, rig.safety.brake_time.to("s"))
     drives = open_arm_drives(rig, addresses)
     opened.callback(drives.close)

@@ -6,14 +6,17 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from bench.clock import Clock
-from bench.errors import SafetyAbort
+from bench.errors import BenchError, SafetyAbort
 from bench.instruments.protocols import Daq, Identity
 from bench.profile import RigProfile
-from bench.safety import GuardedDaq, Interlock, SafeStateReport, Supervisor, enter_safe_state
+from bench.safety import GuardedDaq, Interlock, SafeStateReport, Step, Supervisor, enter_safe_state
+from bench.safety.custody import Custody
 from bench.safety.safe_state import Actuator
 
 if TYPE_CHECKING:
@@ -62,7 +65,11 @@ class Station(ABC):
         seed: int | None = None,
         twin: TwinProcess | None = None,
         details: Mapping[str, object] | None = None,
+        custody: Custody | None = None,
     ) -> None:
+        self._custody = custody
+        #: Of the run that is being recorded, or was last: what goes wrong with the rig is told with it.
+        self.archive: Path | None = None
         self.details = dict(details or {})
         self.backend: Backend = backend
         self.simulated = backend == "mock"
@@ -127,8 +134,27 @@ class Station(ABC):
                 further_witnesses=() if self._encoder_doubted else self.further_witnesses(),
             )
         self._safe = report
+        if not report.safe:
+            report = self._quarantine(reason, report)
         (_log.info if report.safe else _log.error)("safe state (%s): %s", reason, report)
         return report
+
+    def _quarantine(self, reason: str, report: SafeStateReport) -> SafeStateReport:
+        """Let nobody use the rig until a person has looked at it; the returned report says whether all know of that."""
+        if self._custody is None:
+            return report
+        failed = self._custody.quarantine(reason, str(report), self.archive or "")
+        return replace(report, steps=(*report.steps, Step("quarantine the rig", not failed, failed)))
+
+    def check_custody(self) -> None:
+        """Refuse to go on when the rig is in quarantine or somebody else has taken it over.
+
+        Raises
+        ------
+        QuarantineError, LeaseError
+        """
+        if self._custody is not None:
+            self._custody.check()
 
     # -- closing
 
@@ -168,3 +194,24 @@ class Station(ABC):
                 where=f"rig {self.rig.name}",
                 remedy="Press the e-stop, then look at the rig before anybody uses it again.",
             )
+
+
+def withdraw_power(interlock: Interlock, custody: Custody) -> None:
+    """Take the power away that opening a rig gave it; one that keeps it is in quarantine.
+
+    Raises
+    ------
+    SafetyAbort
+        ``"safe_state_failed"``: somebody has to go and look.
+    """
+    try:
+        interlock.drop()
+    except Exception as error:
+        told = error.what if isinstance(error, BenchError) else f"{type(error).__name__}: {error}"
+        failed = custody.quarantine("not_closed", told)
+        raise SafetyAbort(
+            f"the rig could not be made safe while closing: {told}" + (f"; {failed}" if failed else ""),
+            reason="safe_state_failed",
+            where=f"rig {custody.rig}",
+            remedy="Press the e-stop, then look at the rig before anybody uses it again.",
+        ) from error

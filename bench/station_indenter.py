@@ -11,9 +11,11 @@ from bench.errors import InstrumentError
 from bench.instruments.protocols import Acquisition, BridgeInput, Daq, ForceSensor, LinearEncoder, LinearStage
 from bench.profile import IndenterRig
 from bench.safety import GatedStage, Interlock, MotionLimits
+from bench.safety.custody import Custody
 from bench.station_base import Backend, Station
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_daq, open_force_sensor, open_stage
+from bench.station_takeover import look_at_indenter
 
 if TYPE_CHECKING:
     from bench.twin.process import TwinProcess
@@ -44,6 +46,7 @@ class IndenterStation(Station):
         seed: int | None = None,
         twin: TwinProcess | None = None,
         details: Mapping[str, object] | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self.rig = rig
         self.force_sensor = force_sensor
@@ -68,6 +71,7 @@ class IndenterStation(Station):
             seed=seed,
             twin=twin,
             details=details,
+            custody=custody,
         )
 
     # -- what a recording needs to know
@@ -132,6 +136,7 @@ class IndenterStation(Station):
             ``"estop"`` when the e-stop is pressed.
         """
         lost = bool(self.stage.latched)
+        self.check_custody()
         self.interlock.check()
         self.stage.unlatch()
         self._safe, self._encoder_doubted = None, False
@@ -154,20 +159,27 @@ def open_indenter(
     opened: ExitStack, rig: IndenterRig, addresses: Addresses, options: dict[str, Any]
 ) -> IndenterStation:
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
-    stage = open_stage(rig, addresses)
-    opened.callback(stage.close)
+    # The DAQ first: who holds it holds the rig, and nobody else's stage is talked to.
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
+    custody: Custody = options["custody"]
+    custody.hold("daq", daq.identify())
+    stage = open_stage(rig, addresses)
+    opened.callback(stage.close)
+    custody.hold("stage", stage.identify())
     estop = daq.digital_input(rig.safety.estop_line)
     opened.callback(estop.close)
     enable = daq.digital_output(rig.safety.enable_line)
     opened.callback(enable.close)
+    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
+    sensor = open_force_sensor(rig)
+    custody.take_over(interlock, addresses.clock, look_at_indenter(rig, daq, sensor, stage))
     station = IndenterStation(
         rig,
         stage=stage,
         daq=daq,
-        force_sensor=open_force_sensor(rig),
-        interlock=Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high"),
+        force_sensor=sensor,
+        interlock=interlock,
         clock=addresses.clock,
         **options,
     )

@@ -23,11 +23,13 @@ from bench.instruments.protocols import (
 )
 from bench.profile import JointRig
 from bench.safety import GatedDrive, Interlock, JointLimits
+from bench.safety.custody import Custody
 from bench.safety.joint_gate import QUIET_MODES
 from bench.safety.safe_state import WATCH_S
-from bench.station_base import Backend, Station
+from bench.station_base import Backend, Station, withdraw_power
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_daq, open_drive
+from bench.station_takeover import look_at_joint
 
 if TYPE_CHECKING:
     from bench.twin.process import TwinProcess
@@ -61,6 +63,7 @@ class JointStation(Station):
         seed: int | None = None,
         twin: TwinProcess | None = None,
         details: Mapping[str, object] | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self.rig = rig
         safety = rig.safety
@@ -95,6 +98,7 @@ class JointStation(Station):
             seed=seed,
             twin=twin,
             details=details,
+            custody=custody,
         )
         self._acquisition: Acquisition | None = None
         self._rest_rad = encoder.start_angle.to("rad")
@@ -179,6 +183,7 @@ class JointStation(Station):
         InstrumentError
             The drive does not come up, or turns although it is told nothing.
         """
+        self.check_custody()
         self.interlock.check()
         self.drive.unlatch()
         self._safe, self._encoder_doubted = None, False
@@ -211,21 +216,35 @@ class JointStation(Station):
             )
 
 
+def _see_drive_stopped(custody: Custody, drive: JointDrive) -> None:
+    """Take a drive over that somebody left behind who did not hold the DAQ: it must say that it is off."""
+    if custody.left_by is not None:
+        state = drive.state()
+        if state.mode not in QUIET_MODES:
+            raise custody.not_safe(f"the drive is in mode {state.mode}")
+        custody.confirm(f"the drive is in mode {state.mode}, which makes no torque")
+
+
 def open_joint(opened: ExitStack, rig: JointRig, addresses: Addresses, options: dict[str, Any]) -> JointStation:
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
+    custody: Custody = options["custody"]
+    custody.hold("daq", daq.identify())
     estop = daq.digital_input(rig.safety.estop_line)
     opened.callback(estop.close)
     enable = daq.digital_output(rig.safety.enable_line)
     opened.callback(enable.close)
     interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
+    custody.take_over(interlock, addresses.clock, look_at_joint(rig, daq))
     # The enable line feeds the drive: without it there is nobody to ask who he is. No torque comes of that yet.
+    opened.callback(withdraw_power, interlock, custody)
     interlock.energise()
-    opened.callback(interlock.drop)
     sleep(addresses.clock, rig.safety.brake_time.to("s"))
     drive = open_drive(rig, addresses)
     opened.callback(drive.close)
+    custody.hold("drive", drive.identify())
+    _see_drive_stopped(custody, drive)
     station = JointStation(rig, drive=drive, daq=daq, interlock=interlock, clock=addresses.clock, **options)
     check_identities(rig, station.identities)
     return station

@@ -218,6 +218,11 @@ class RunWriter:
         """CPU time the writer thread has used [s]."""
         return self._cpu_s
 
+    @property
+    def final_path(self) -> Path:
+        """What the archive is called once it is sealed."""
+        return self.path.with_name(self.path.name.removesuffix(PARTIAL_SUFFIX).removesuffix(SUFFIX) + SUFFIX)
+
     def close(self, status: str, reason: str = "") -> Path:
         """Write the tail, seal the archive with ``status`` and give it its final name, which is returned.
 
@@ -253,7 +258,7 @@ class RunWriter:
             self.status = "FAILED"
             self._abandon()
             raise self._lost(error) from error
-        final = self.path.with_name(self.path.name.removesuffix(PARTIAL_SUFFIX) + SUFFIX)
+        final = self.final_path
         rename_exclusively(self.path, final)
         self.path = final
         return final

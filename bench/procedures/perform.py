@@ -101,6 +101,8 @@ def perform(
 
     Raises
     ------
+    LeaseError, QuarantineError
+        The rig is somebody else's by now, or nobody may use it.
     LimitError
         The plan does not fit the limits, or the station is not ready: nothing moved, there is no archive.
     ProfileError
@@ -122,6 +124,7 @@ def perform(
             where=str(procedure.source.path),
             remedy=f"Choose another rig, or one of {', '.join(sorted(fitting))}",
         )
+    station.check_custody()
     changed, feedforward = taken_from(overrides or {})
     procedure = with_overrides(procedure, changed)
     plan, texts = frame.plan(entry.plan, station, procedure, specimen, feedforward)
@@ -150,6 +153,7 @@ def perform(
             phases_capacity=frame.phases_capacity,
         ) as writer,
     ):
+        station.archive = writer.final_path
         recording = frame.recording(station, writer, procedure, specimen, plan.duration_s, progress)
         try:
             recording.start()

@@ -136,10 +136,10 @@ def changed(rig: RigProfile, old: str, new: str) -> RigProfile:
 
 def test_everything_is_closed_in_reverse_order(lab: Lab, rig: RigProfile) -> None:
     with open_station(rig, "lab") as station:
-        assert lab.log == ["open stage", "open daq", "open estop", "open enable", "enable True", "arm 0 55"]
+        assert lab.log == ["open daq", "open stage", "open estop", "open enable", "enable True", "arm 0 55"]
         assert not station.simulated
         lab.log.clear()
-    assert lab.log == ["stop", "enable False", "close enable", "close estop", "close daq", "close stage"]
+    assert lab.log == ["stop", "enable False", "close enable", "close estop", "close stage", "close daq"]
 
 
 def test_an_axis_that_is_not_homed_is_homed_once_it_is_enabled(lab: Lab, rig: RigProfile) -> None:
@@ -168,17 +168,17 @@ def test_an_axis_that_moves_while_nobody_watches_is_stopped(
 
 
 def test_a_failing_first_instrument_leaves_nothing_open(lab: Lab, rig: RigProfile) -> None:
-    lab.failing = "stage"
-    with pytest.raises(InstrumentDisconnected, match="the stage does not answer"):
+    lab.failing = "daq"
+    with pytest.raises(InstrumentDisconnected, match="the daq does not answer"):
         open_station(rig, "lab")
     assert lab.log == []
 
 
 def test_a_failing_second_instrument_closes_the_first(lab: Lab, rig: RigProfile) -> None:
-    lab.failing = "daq"
-    with pytest.raises(InstrumentDisconnected, match="the daq does not answer"):
+    lab.failing = "stage"
+    with pytest.raises(InstrumentDisconnected, match="the stage does not answer"):
         open_station(rig, "lab")
-    assert lab.log == ["open stage", "close stage"]
+    assert lab.log == ["open daq", "close daq"]
 
 
 def test_a_station_that_cannot_be_made_ready_is_closed(
@@ -193,7 +193,7 @@ def test_a_station_that_cannot_be_made_ready_is_closed(
     with pytest.raises(SafetyAbort, match="e-stop is pressed"):
         open_station(rig, "lab")
     assert "enable True" not in lab.log
-    assert lab.log[-4:] == ["close enable", "close estop", "close daq", "close stage"]
+    assert lab.log[-4:] == ["close enable", "close estop", "close stage", "close daq"]
     assert signal.getsignal(signal.SIGTERM) == before
 
 
@@ -204,14 +204,14 @@ def test_one_that_fails_to_close_does_not_keep_the_others_open(
 
     def close(self: Instrument) -> None:
         real(self)
-        if self.name == "daq":
-            raise DaqDeviceError("the task cannot be cleared", where="daq")
+        if self.name == "stage":
+            raise DaqDeviceError("the port cannot be closed", where="stage")
 
     monkeypatch.setattr(Instrument, "close", close)
     opened = open_station(rig, "lab")
-    with pytest.raises(DaqDeviceError, match="cannot be cleared"):
+    with pytest.raises(DaqDeviceError, match="cannot be closed"):
         opened.close()
-    assert lab.log[-2:] == ["close daq", "close stage"]
+    assert lab.log[-2:] == ["close stage", "close daq"]
     opened.close()  # once more does nothing
     assert lab.log.count("close daq") == 1
 
@@ -237,7 +237,7 @@ def test_another_instrument_than_the_profile_names_is_refused(
     with pytest.raises(InstrumentError, match=f"the {name} reads back the serial number 99999"):
         open_station(rig, "lab")
     assert "enable True" not in lab.log
-    assert lab.log[-1] == "close stage"
+    assert lab.log[-1] == "close daq"
 
 
 def test_the_calibration_file_of_another_sensor_is_refused(lab: Lab, rig: RigProfile) -> None:
@@ -254,13 +254,16 @@ def test_the_certificate_of_another_sensor_is_refused(lab: Lab, rig: RigProfile)
 def test_a_missing_calibration_file_is_named(lab: Lab, rig: RigProfile) -> None:
     with pytest.raises(CalibrationError, match=r"ft90002\.cal"):
         open_station(changed(rig, "ft90001.cal", "ft90002.cal"), "lab")
-    assert lab.log[-1] == "close stage"
+    assert lab.log[-1] == "close daq"
 
 
 # -- without hardware
 
 
-def test_the_lab_without_a_serial_port_says_so(rig: RigProfile, tmp_path: Path) -> None:
+def test_the_lab_without_a_serial_port_says_so(
+    lab: Lab, rig: RigProfile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(station_indenter, "open_stage", station_drivers.open_stage)
     absent = tmp_path / "ttyUSB7"
     with pytest.raises(InstrumentError) as refused:
         open_station(changed(rig, "/dev/ttyUSB0", str(absent)), "lab")
@@ -278,7 +281,7 @@ def test_the_lab_without_a_daq_driver_says_so(lab: Lab, rig: RigProfile, monkeyp
     else:
         pytest.skip("this machine has an NI-DAQmx driver and a device Dev1")
     assert "Dev1" in told
-    assert lab.log == ["open stage", "close stage"]
+    assert lab.log == []
 
 
 def test_the_lab_with_a_dead_device_server_says_so(lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +292,7 @@ def test_the_lab_with_a_dead_device_server_says_so(lab: Lab, rig: RigProfile, mo
     remote = changed(rig, 'device = "Dev1"', f'device = "Dev1"\nserver = "127.0.0.1:{port}"')
     with pytest.raises(InstrumentDisconnected, match="device server does not answer"):
         open_station(remote, "lab")
-    assert lab.log == ["open stage", "close stage"]
+    assert lab.log == []
 
 
 # -- the mock backend's own questions
