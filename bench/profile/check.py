@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from bench.profile.arm import ArmProfile
+from bench.profile.check_arm import arm_geometry, trajectory_files
 from bench.profile.criteria import CriteriaProfile
 from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.feedforward_arm import ArmFeedForward
@@ -17,6 +18,7 @@ from bench.profile.find import FOLDERS
 from bench.profile.load import IMPORT_SCHEMA, parse_profile, read_text, read_toml
 from bench.profile.problem import Problem, near_miss
 from bench.profile.procedure import ProcedureProfile
+from bench.profile.procedure_arm import ArmProcedure
 from bench.profile.procedure_joint import JointProcedure
 from bench.profile.rig import AtiSensorProfile, IndenterRig, RigProfile
 from bench.profile.rig_arm import ArmRig
@@ -72,7 +74,8 @@ def check_folder(path: str | Path) -> list[Problem]:
             problems += _place(file, profile)
             problems += _calibration_file(file, profile)
             problems += _feedforward_file(file, profile)
-            problems += _urdf_file(file, profile)
+            problems += arm_geometry(file, profile)
+            problems += trajectory_files(file, profile)
     problems += _cross_references(root, profiles)
     return problems
 
@@ -136,10 +139,17 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
         )
         return
     try:
-        calibrations = list(ElementTree.parse(cal).getroot().iter("Calibration"))
+        root = ElementTree.parse(cal).getroot()
     except ElementTree.ParseError as error:
         yield Problem(file, key, f"{named}, which is not XML ({error})", "the sensor's .cal file", "Copy it again")
         return
+    calibrations = list(root.iter("Calibration"))
+    stated = root.get("Serial")
+    if None not in (sensor.serial_number, stated) and stated != sensor.serial_number:
+        given = f'"{sensor.serial_number}"'
+        yield Problem(
+            file, f"{table}.serial_number", given, f'"{stated}", as in {named}', "Is it another sensor's file?"
+        )
     if not calibrations:
         yield Problem(file, key, f"{named} without a <Calibration>", "the sensor's .cal file", "Copy it again")
     for calibration in calibrations:
@@ -159,24 +169,15 @@ def _calibration_file(file: Path, profile: Profile) -> Iterator[Problem]:
             yield Problem(file, key, f"{named} with gauges: {counts}", expected, hint)
 
 
-def _urdf_file(file: Path, profile: Profile) -> Iterator[Problem]:
-    urdf = profile.urdf_path() if isinstance(profile, (ArmRig, ArmProfile)) else None
-    if urdf is not None and not urdf.is_file():
-        beside = [other.name for other in urdf.parent.glob("*.urdf")] if urdf.parent.is_dir() else []
-        yield Problem(
-            file, "arm.urdf", f'"{urdf.name}", which does not exist', "a URDF file", near_miss(urdf.name, beside)
-        )
-
-
 def _feedforward_file(file: Path, profile: Profile) -> Iterator[Problem]:
     """A procedure's feed-forward file counts from the working folder, else from the procedure's own."""
-    if not isinstance(profile, JointProcedure) or profile.feedforward is None:
+    if not isinstance(profile, JointProcedure | ArmProcedure) or profile.feedforward is None:
         return
-    named = Path(profile.feedforward)
+    named, device = Path(profile.feedforward), "arm" if isinstance(profile, ArmProcedure) else "joint"
     if not named.is_file() and not (file.parent / named).is_file():
         beside = [other.name for other in (file.parent / named).parent.glob("*.toml")]
         given = f'"{profile.feedforward}", which does not exist'
-        hint = near_miss(named.name, beside) or "Identify the joint first, or leave the key out"
+        hint = near_miss(named.name, beside) or f"Identify the {device} first, or leave the key out"
         yield Problem(file, "feedforward", given, "a feed-forward file", hint)
 
 

@@ -7,10 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bench.arm import bare_description
+from bench.models.urdf import write_urdf
 from bench.profile import check as check_module
-from bench.profile import check_folder
+from bench.profile import check_folder, load_arm, load_rig
+from bench.profile.check_arm import flange_at_zero
+from bench.units import Value
 
 
 @pytest.fixture
@@ -169,6 +174,79 @@ def test_a_missing_calibration_file_is_told_with_its_neighbour(profiles: Path) -
     assert told(profiles) == [
         'rigs/indenter.toml: force_sensor.calibration_file: given "ft9001.cal", which does not exist, expected the '
         'sensor\'s .cal file. Did you mean "ft90001.cal"?'
+    ]
+
+
+@pytest.mark.parametrize(("rig", "serial"), [("indenter", "FT90001"), ("full_arm", "FT90002")])
+def test_a_calibration_file_of_another_sensor_is_told(profiles: Path, rig: str, serial: str) -> None:
+    table = "force_sensor" if rig == "indenter" else "wrist_sensor"
+    text = (profiles / f"rigs/{rig}.toml").read_text(encoding="utf-8")
+    before, rest = text.split(f"[{table}]")
+    rest = rest.replace(f'serial_number = "{serial}"', 'serial_number = "FT1"', 1)
+    (profiles / f"rigs/{rig}.toml").write_text(f"{before}[{table}]{rest}", encoding="utf-8")
+    (line,) = told(profiles)
+    assert line.startswith(f'rigs/{rig}.toml: {table}.serial_number: given "FT1", expected "{serial}", as in ')
+
+
+def test_an_arm_that_stands_elsewhere_than_measured_is_told(profiles: Path) -> None:
+    rig = profiles / "rigs" / "full_arm.toml"
+    spoil(rig, 'd = "250 mm"', 'd = "260 mm"')
+    assert told(profiles) == [
+        "rigs/full_arm.toml: arm.zero_flange: given (360.0, 0.0, 580.0) mm, expected (360.0, 0.0, 590.0) mm, where the "
+        "rows put it with all joints at zero. Check the DH rows, the joints' theta and the convention against the "
+        "mechanics"
+    ]
+    spoil(rig, 'd = "260 mm"', 'd = "250.9 mm"')
+    assert told(profiles) == []
+
+
+@pytest.mark.parametrize("convention", ["standard", "modified"])
+@pytest.mark.parametrize("file", ["rigs/full_arm", "arms/tx40", "arms/kuka_lwr4"])
+def test_the_check_places_the_flange_where_the_model_does(profiles: Path, file: str, convention: str) -> None:
+    parse = load_rig if file.startswith("rigs") else load_arm
+    path = profiles / f"{file}.toml"
+    arm = parse(path)
+    placed = arm.arm.model_copy(
+        update={
+            "convention": convention,
+            "zero_flange": None,
+            "flange_position": tuple(Value.parse(f"{way} mm", "length") for way in (11, -7, 5)),
+        }
+    )
+    described = bare_description(arm.model_copy(update={"arm": placed}))
+    there = np.eye(4)
+    for joint in described.joints:
+        there = there @ joint.placement
+    np.testing.assert_allclose(flange_at_zero(placed), 1e3 * (there @ described.flange)[:3, 3], atol=1e-9)
+
+
+def test_a_urdf_that_is_missing_or_of_another_arm_is_told(profiles: Path) -> None:
+    rig = profiles / "rigs" / "full_arm.toml"
+    described = bare_description(load_rig(rig))
+    text = rig.read_text(encoding="utf-8").replace('convention = "standard"', 'urdf = "mine.urdf"')
+    kept = [line for line in text.splitlines() if not line.startswith(("d = ", "a = ", "alpha", "theta", "link = "))]
+    rig.write_text("\n".join(kept), encoding="utf-8")
+    assert told(profiles) == [
+        'rigs/full_arm.toml: arm.urdf: given "mine.urdf", which does not exist, expected a URDF file'
+    ]
+    (rig.parent / "mine.urdf").write_text(write_urdf(described), encoding="utf-8")
+    assert told(profiles) == []
+    (rig.parent / "mine.urdf").write_text(write_urdf(described).replace('"elbow"', '"knee"'), encoding="utf-8")
+    (line,) = told(profiles)
+    assert line.startswith('rigs/full_arm.toml: arm.urdf: given "mine.urdf": ')
+    assert "knee" in line
+
+
+def test_trajectories_and_feed_forward_an_arms_procedure_names_must_be_there(profiles: Path) -> None:
+    spoil(profiles / "procedures" / "arm_excitation.toml", '"full_arm_train"', '"full_arm_trian"')
+    spoil(
+        profiles / "procedures" / "arm_tracking.toml", "replicates", 'feedforward = "../../found/arm.toml"\nreplicates'
+    )
+    assert told(profiles) == [
+        'procedures/arm_excitation.toml: trajectory: given "full_arm_trian", which does not exist, expected a '
+        'trajectory: full_arm_hold_out, full_arm_train. Did you mean "full_arm_train"?',
+        'procedures/arm_tracking.toml: feedforward: given "../../found/arm.toml", which does not exist, '
+        "expected a feed-forward file. Identify the arm first, or leave the key out",
     ]
 
 
