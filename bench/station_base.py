@@ -68,6 +68,8 @@ class Station(ABC):
         custody: Custody | None = None,
     ) -> None:
         self._custody = custody
+        if custody is not None:
+            custody.when_lost(self._on_lost)
         #: Of the run that is being recorded, or was last: what goes wrong with the rig is told with it.
         self.archive: Path | None = None
         self.details = dict(details or {})
@@ -145,6 +147,11 @@ class Station(ABC):
             return report
         failed = self._custody.quarantine(reason, str(report), self.archive or "")
         return replace(report, steps=(*report.steps, Step("quarantine the rig", not failed, failed)))
+
+    def _on_lost(self, what: str) -> None:
+        """Drive nothing any more that is somebody else's by now."""
+        self.actuator.latch("lease_lost")
+        self.supervisor.end_run("lease_lost", what)
 
     def check_custody(self) -> None:
         """Refuse to go on when the rig is in quarantine or somebody else has taken it over.

@@ -98,6 +98,10 @@ class Custody:
             self._leases.take(kind, serial)
             self._serials.append(serial)
 
+    def when_lost(self, action: Callable[[str], None]) -> None:
+        """Have ``action`` called, in another thread, when somebody takes this process for dead and the rig for his."""
+        self._leases.on_lost = action
+
     def check(self) -> None:
         """Refuse to go on when the rig is in quarantine by now, or a lease was lost.
 

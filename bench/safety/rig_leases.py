@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import BenchError, LeaseError
@@ -32,6 +33,8 @@ class RigLeases:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.lost: str = ""
+        #: Called with what happened when one of them is lost, in the thread that renews them.
+        self.on_lost: Callable[[str], None] = lambda what: None
         if twin is not None:
             self._book.sweep_twins()
 
@@ -78,6 +81,7 @@ class RigLeases:
                 except LeaseError as error:
                     if not self._ended.is_set():
                         self.lost = error.what
+                        self.on_lost(error.what)
                     return
                 except (BenchError, OSError):
                     continue  # a disk that is full for a while; the next time may go well

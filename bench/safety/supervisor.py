@@ -186,6 +186,11 @@ class Supervisor:
         if self._pending is not None and self._pending[0].startswith(_SIGNAL):
             self._end_process(signal.Signals[self._pending[0].removeprefix(_SIGNAL)])
 
+    def end_run(self, reason: str, text: str) -> None:
+        """End the present run as a signal would, from any thread: ``reason`` is its code, ``text`` what happened."""
+        if self._running and self._pending is None:
+            self._note(reason, text)
+
     def check(self, now_ns: int | None = None) -> None:
         """Raise what is pending: a signal (``"signal_SIGTERM"``) or the passed deadline (``"deadline"``)."""
         if self._pending is not None:

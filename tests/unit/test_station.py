@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -18,13 +19,16 @@ from bench.errors import (
     DaqDeviceError,
     InstrumentDisconnected,
     InstrumentError,
+    LeaseError,
     LimitError,
     ProfileError,
+    QuarantineError,
     SafetyAbort,
 )
 from bench.instruments.protocols import Identity, LinearStage
 from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
-from bench.safety import GatedStage, Interlock
+from bench.safety import GatedStage, Interlock, rig_leases
+from bench.safety.lease import LeaseBook
 from bench.station import IndenterStation, open_station, stop_unwatched
 from bench.station_drivers import Addresses
 
@@ -214,6 +218,55 @@ def test_one_that_fails_to_close_does_not_keep_the_others_open(
     assert lab.log[-2:] == ["close stage", "close daq"]
     opened.close()  # once more does nothing
     assert lab.log.count("close daq") == 1
+
+
+# -- whose it is
+
+
+def test_an_open_station_holds_its_devices_and_gives_them_back(lab: Lab, rig: RigProfile) -> None:
+    with open_station(rig, "lab"):
+        assert [holder.key for holder in LeaseBook().holders()] == ["daq-01F2A3B4", "stage-57012"]
+        before = list(lab.log)
+        with pytest.raises(LeaseError, match="daq-01F2A3B4 is held by this process itself"):
+            open_station(rig, "lab")
+        assert lab.log == [*before, "open daq", "close daq"], "nothing of the rig was touched"
+    assert LeaseBook().holders() == []
+
+
+def test_a_station_that_was_taken_for_dead_drives_nothing_any_more(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rig_leases, "RENEWAL_S", 0.01)
+    book = LeaseBook()
+    with open_station(rig, "lab") as station:
+        path = book.path("daq-01F2A3B4")
+        path.write_text(path.read_text(encoding="utf-8").replace('"id": "', '"id": "somebody else'), encoding="utf-8")
+        deadline = time.monotonic() + 30.0
+        while not station.latched:
+            assert time.monotonic() < deadline, "nobody noticed"
+            time.sleep(0.01)
+        assert station.latched == "lease_lost"
+        with pytest.raises(LeaseError, match="the lease on daq-01F2A3B4 was lost"):
+            station.make_ready()
+    assert [holder.key for holder in book.holders()] == ["daq-01F2A3B4"], "it is not ours to give back"
+
+
+def test_a_rig_that_cannot_be_made_safe_is_refused_from_then_on(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    station = open_station(rig, "lab")
+    monkeypatch.setattr(Instrument, "read", lambda instrument: True)  # the enable line too
+    with pytest.raises(SafetyAbort, match="could not be made safe while closing"):
+        station.close()
+    assert lab.log[-2:] == ["close stage", "close daq"], "what can be closed is closed"
+    lab.log.clear()
+    with pytest.raises(QuarantineError, match="still reads high"):
+        open_station(rig, "lab")
+    assert lab.log == []
+    other = changed(rig, 'name = "indenter"', 'name = "indenter_3"')
+    with pytest.raises(QuarantineError, match="the rig indenter, which shares the device 01F2A3B4 with it"):
+        open_station(other, "lab")
+    assert lab.log == ["open daq", "close daq"]
 
 
 # -- what is checked

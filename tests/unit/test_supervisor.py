@@ -113,6 +113,20 @@ def test_a_repeated_signal_interrupts_at_once() -> None:
         assert abort_of(supervisor, work).reason == "signal_SIGINT"
 
 
+def test_a_run_can_be_ended_from_another_thread_and_only_a_run() -> None:
+    def work() -> None:
+        ender = threading.Thread(target=supervisor.end_run, args=("lease_lost", "somebody else has the rig"))
+        ender.start()
+        ender.join(20.0)
+        supervisor.check()
+
+    with Rig().supervisor() as supervisor:
+        supervisor.end_run("lease_lost", "there is no run")
+        supervisor.check()
+        stopped = abort_of(supervisor, work)
+        assert (stopped.reason, stopped.what) == ("lease_lost", "somebody else has the rig")
+
+
 def test_when_nothing_helps_the_enable_line_is_dropped_from_outside() -> None:
     rig = Rig()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import station_joint
-from bench.errors import CalibrationError, InstrumentDisconnected, InstrumentError, SafetyAbort
+from bench.errors import CalibrationError, InstrumentDisconnected, InstrumentError, QuarantineError, SafetyAbort
 from bench.instruments.protocols import Identity
 from bench.profile import JointRig, parse_profile
 from bench.station import JointStation, open_station
@@ -69,6 +69,21 @@ def test_a_drive_that_does_not_answer_leaves_no_supply(lab: Any, monkeypatch: py
     with pytest.raises(InstrumentDisconnected, match="cannot open the port"):
         open_station(lab.rig, "lab")
     assert lab.joint.log == ["enable True", "enable False"]
+
+
+def test_a_supply_that_cannot_be_taken_back_from_a_drive_that_does_not_answer_is_told_to_all(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(rig: JointRig, addresses: Addresses) -> Any:
+        lab.joint.line_broken = True
+        raise InstrumentDisconnected("cannot open the port", where="/dev/ttyACM0")
+
+    monkeypatch.setattr(station_joint, "open_drive", nobody)
+    with pytest.raises(SafetyAbort, match="could not be made safe while closing: the line does not answer") as stopped:
+        open_station(lab.rig, "lab")
+    assert stopped.value.reason == "safe_state_failed"
+    with pytest.raises(QuarantineError, match=r"the rig single_joint is in quarantine .*not_closed"):
+        open_station(lab.rig, "lab")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
