@@ -164,6 +164,13 @@ def bare_description(profile: ArmRig | ArmProfile) -> ArmDescription:
     path = profile.urdf_path()
     if path is not None:
         described = read_urdf(path, expect_joints=names)
+        for index, (joint, found) in enumerate(zip(arm.joints, described.joints, strict=True)):
+            if joint.kind != found.kind:
+                raise ProfileError(
+                    f"joint {joint.name} is {joint.kind}, in {path.name} it is {found.kind}",
+                    where=f"{profile.source.path}: arm.joints[{index}].kind",
+                    remedy="Take the URDF of this arm, or correct the joint's kind and the units of its quantities",
+                )
     else:
         rows = [
             DhRow(

@@ -16,17 +16,20 @@ from typing import Any, Protocol
 
 from bench.arm import arm_model
 from bench.arm_limits import motion_limits
-from bench.errors import ProfileError
+from bench.errors import LimitError, ProfileError
 from bench.models.arm_path import ArmPath
 from bench.models.fourier_check import check_series, resonance_rows
 from bench.models.fourier_path import FourierPath
 from bench.models.path_check import check_path
 from bench.models.preflight_report import PreflightReport
+from bench.procedures.mounted import check_mounted
 from bench.profile import ArmRig, ProcedureProfile, SpecimenProfile
 
 #: Samples of a path: one that takes longer than these last at the loop's rate is sampled more coarsely.
 MOST_SAMPLES = 120_000
 SLOWEST_HZ = 20.0
+#: A run that would take longer is a slip of the pen, and its path more than a memory holds [h].
+LONGEST_H = 8.0
 
 
 class PathPlan(Protocol):
@@ -56,12 +59,14 @@ def preflight(
     Raises
     ------
     LimitError
-        The plan itself is refused.
+        The plan itself is refused, or would take longer than :data:`LONGEST_H`.
     ProfileError
-        The procedure is not one of an arm.
+        The procedure is not one of an arm, or nothing of the kind of ``specimen`` is mounted on one.
     """
+    check_mounted(rig, specimen)
     if plan is None:
         plan = _plan(rig, procedure, specimen)
+    _check_duration(plan, procedure, specimen)
     model, limits = arm_model(rig, specimen), motion_limits(rig)
     path = plan.path(_rate(rig, plan))
     report = check_path(path, model, limits, f"{procedure.name} on rig {rig.name} with {specimen.name}")
@@ -85,6 +90,17 @@ def _plan(rig: ArmRig, procedure: ProcedureProfile, specimen: SpecimenProfile) -
             remedy=f"Choose a profile of one of {', '.join(sorted(fitting))}",
         )
     return fitting[procedure.procedure].plan(rig, procedure, specimen)
+
+
+def _check_duration(plan: PathPlan, procedure: ProcedureProfile, specimen: SpecimenProfile) -> None:
+    hours = plan.duration_s / 3600.0
+    if not hours <= LONGEST_H:
+        raise LimitError(
+            f"the run would take {hours:.3g} h, at most {LONGEST_H:g} h are allowed",
+            reason="duration",
+            where=f"procedure {procedure.name} with {specimen.name}",
+            remedy="Move faster or less far, or ask for fewer replicates",
+        )
 
 
 def _rate(rig: ArmRig, plan: PathPlan) -> float:

@@ -14,6 +14,7 @@ from bench.archive import Provenance, RunWriter
 from bench.errors import ProfileError
 from bench.procedures.abort import abort
 from bench.procedures.feedforward_file import taken_from
+from bench.procedures.mounted import check_mounted
 from bench.procedures.overrides import with_overrides
 from bench.procedures.recording import Progress
 from bench.profile import ProcedureProfile, SpecimenProfile
@@ -106,7 +107,7 @@ def perform(
     LimitError
         The plan does not fit the limits, or the station is not ready: nothing moved, there is no archive.
     ProfileError
-        There is no such procedure, or it is one of another kind of rig.
+        There is no such procedure, or it or the specimen is one of another kind of rig.
     SafetyAbort
         The run was ended early for whatever reason: the rig was made safe, the archive is sealed as ABORTED and its
         path is the error's ``archive``. The cause is chained.
@@ -125,6 +126,7 @@ def perform(
             remedy=f"Choose another rig, or one of {', '.join(sorted(fitting))}",
         )
     station.check_custody()
+    check_mounted(station.rig, specimen)
     changed, feedforward = taken_from(overrides or {})
     procedure = with_overrides(procedure, changed)
     plan, texts = frame.plan(entry.plan, station, procedure, specimen, feedforward)

@@ -43,6 +43,8 @@ NO_ANGLE = Value(0.0, "deg", "angle")
 NO_INERTIA = Value(0.0, "kg.m2", "inertia")
 ORIGIN = (NO_LENGTH, NO_LENGTH, NO_LENGTH)
 STRAIGHT = (NO_ANGLE, NO_ANGLE, NO_ANGLE)
+#: A coupling whose elimination meets a smaller pivot, rows scaled to 1, has no inverse that a torque may go through.
+LEAST_PIVOT = 1e-3
 
 #: Kind of a joint → key → the kinds of quantity it is given in, and the unit it is used in.
 JOINT_UNITS: dict[str, dict[str, tuple[str, str]]] = {
@@ -204,26 +206,27 @@ class ArmMechanics(Section):
         if len(self.coupling) != size or any(len(row) != size for row in self.coupling):
             shape = f"{len(self.coupling)} rows of {', '.join(str(len(row)) for row in self.coupling)}"
             yield Issue("coupling", shape, f"{size} rows of {size} numbers, one of each joint")
-        elif not math.isfinite(_determinant(self.coupling)) or abs(_determinant(self.coupling)) < 1e-9:
+        elif not _least_pivot(self.coupling) > LEAST_PIVOT:
             yield Issue("coupling", "a matrix without inverse", "a matrix by which every joint can be moved")
 
 
-def _determinant(rows: tuple[tuple[float, ...], ...]) -> float:
-    """By elimination; profiles are checked without NumPy."""
-    matrix = [list(row) for row in rows]
-    product = 1.0
+def _least_pivot(rows: tuple[tuple[float, ...], ...]) -> float:
+    """Return the least pivot of an elimination, every row divided by its largest number; profiles need no NumPy."""
+    scales = [max(abs(x) for x in row) for row in rows]
+    if not min(scales) > 0.0:
+        return 0.0
+    matrix = [[x / scale for x in row] for row, scale in zip(rows, scales, strict=True)]
+    least = math.inf
     for k in range(len(matrix)):
         pivot = max(range(k, len(matrix)), key=lambda i: abs(matrix[i][k]))
-        if matrix[pivot][k] == 0.0:
+        least = min(least, abs(matrix[pivot][k]))
+        if least == 0.0:
             return 0.0
-        if pivot != k:
-            matrix[k], matrix[pivot] = matrix[pivot], matrix[k]
-            product = -product
-        product *= matrix[k][k]
+        matrix[k], matrix[pivot] = matrix[pivot], matrix[k]
         for i in range(k + 1, len(matrix)):
             factor = matrix[i][k] / matrix[k][k]
             matrix[i] = [x - factor * y for x, y in zip(matrix[i], matrix[k], strict=True)]
-    return product
+    return least
 
 
 class ArmProfile(Profile):

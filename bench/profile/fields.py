@@ -160,9 +160,9 @@ _DEVICE = "[A-Za-z][A-Za-z0-9_-]*"
 Name = Annotated[str, Spelled("a name in lower case, digits and underscores", "[a-z][a-z0-9_]*", "liver_phantom_a")]
 DeviceName = Annotated[str, Spelled("a DAQmx device name", _DEVICE, "Dev1")]
 HostPort = Annotated[str, Spelled("a host and port", r"[^\s:]+:[0-9]+", "localhost:31763")]
-AnalogInput = Annotated[str, Terminal("an analog input", r"ai[0-9]+", "Dev1/ai0")]
-Counter = Annotated[str, Terminal("a counter", r"ctr[0-9]+", "Dev1/ctr0")]
-DigitalLine = Annotated[str, Terminal("a digital line", r"port[0-9]+/line[0-9]+", "Dev1/port0/line0")]
+AnalogInput = Annotated[str, Terminal("an analog input", r"ai(0|[1-9][0-9]*)", "Dev1/ai0")]
+Counter = Annotated[str, Terminal("a counter", r"ctr(0|[1-9][0-9]*)", "Dev1/ctr0")]
+DigitalLine = Annotated[str, Terminal("a digital line", r"port(0|[1-9][0-9]*)/line(0|[1-9][0-9]*)", "Dev1/port0/line0")]
 Text = Annotated[str, Spelled("a text", r"(?s).*\S.*", "...")]
 
 

@@ -21,6 +21,7 @@ from bench.profile.fields import (
     Sections,
     Speed,
     Temperature,
+    Text,
     Time,
 )
 from bench.profile.problem import Issue
@@ -33,6 +34,10 @@ LONGEST_WATCHDOG_S = 0.25
 LEAST_WATCHDOG_TICKS = 5
 #: The bus watchdog of these servos counts in steps of this length [s].
 WATCHDOG_STEP_S = 0.02
+#: What these servos can be set to [bit/s]; the two fastest are of the P series alone.
+BAUD_RATES = (9600, 57600, 115200, 1000000, 2000000, 3000000, 4000000, 4500000, 6000000, 10500000)
+#: A servo that makes more than this many times its joint's peak torque has its torque constant in other units.
+MOST_REACH = 10.0
 #: Instrument → kinds its certificate may state a range in.
 CERTIFIED = {
     "force_sensor": ("force", "torque"),
@@ -45,7 +50,7 @@ class ArmBusProfile(Section):
     """The serial bus all servos hang on."""
 
     driver: Literal["dynamixel"]
-    port: str
+    port: Text
     baud: int = Field(default=1000000, gt=0)
     return_delay: NonNegativeTime = Value(0.0, "us", "time")
     reply_deadline: Time = Value(10.0, "ms", "time")
@@ -53,6 +58,8 @@ class ArmBusProfile(Section):
     fast_sync_read: bool = True
 
     def comparisons(self) -> Iterator[Issue]:
+        if self.baud not in BAUD_RATES:
+            yield Issue("baud", str(self.baud), f"one the servos know, {', '.join(map(str, BAUD_RATES))}")
         watchdog = self.watchdog.to("s")
         if watchdog > LONGEST_WATCHDOG_S:
             yield Issue(
@@ -64,6 +71,14 @@ class ArmBusProfile(Section):
             yield Issue("watchdog", f'"{self.watchdog}"', "a whole multiple of 20 ms, the servos' own step")
         if self.reply_deadline.to("s") > watchdog:
             yield Issue("reply_deadline", f'"{self.reply_deadline}"', f"at most the watchdog, {self.watchdog}")
+
+    def tick_s(self, servos: int) -> float:
+        """Return the least time [s] that reading and commanding ``servos`` servos takes on the wire."""
+        asked, told = 14 + servos, 14 + 3 * servos
+        answered = 8 + 14 * servos if self.fast_sync_read else 21 * servos
+        delay_s = (1 if self.fast_sync_read else servos) * self.return_delay.to("s")
+        # ten bits a byte: start and stop bit
+        return 10.0 * (asked + answered + told) / self.baud + delay_s
 
 
 class ServoProfile(Section):
@@ -177,6 +192,11 @@ class ArmRig(RigProfile):
                 yield Issue(f"servos[{index}].id", str(servo.id), "an id of its own", f"servos[{first}] has it already")
         for index, (servo, joint) in enumerate(zip(servos, joints, strict=False)):
             yield from _drive_issues(index, servo, joint)
+        period_s, busy_s = 1.0 / self.loop.rate.to("Hz"), self.bus.tick_s(len(servos))
+        if busy_s > period_s:
+            given = f'"{self.loop.rate}"'
+            due = f"at most {1.0 / busy_s:.0f} Hz with {len(servos)} servos at bus.baud, {self.bus.baud}"
+            yield Issue("loop.rate", given, due, f"Reading and commanding them takes {busy_s * 1e3:.3g} ms on the wire")
 
     @classmethod
     def cross_checks(cls, sections: Sections) -> Iterator[Issue]:
@@ -199,6 +219,9 @@ class ArmRig(RigProfile):
         if bus and loop and bus.watchdog.to("s") * loop.rate.to("Hz") < LEAST_WATCHDOG_TICKS:
             due = f"at least {LEAST_WATCHDOG_TICKS} ticks of loop.rate, {loop.rate}"
             yield Issue("bus.watchdog", f'"{bus.watchdog}"', due, "It would trip between two commands")
+        if bus and loop and loop.max_missed / loop.rate.to("Hz") >= bus.watchdog.to("s"):
+            due = f"fewer ticks than bus.watchdog lasts, {bus.watchdog} at loop.rate, {loop.rate}"
+            yield Issue("loop.max_missed", str(loop.max_missed), due, "The servos would have stopped by themselves")
         if daq and loop:
             yield from _drained(daq, loop)
 
@@ -211,6 +234,12 @@ def _drive_issues(index: int, servo: ServoProfile, joint: ArmJointProfile) -> It
     rated = joint.number("rated_torque") or 0.0
     if reach < rated:
         due = f"enough for joints[{index}].rated_torque, {joint.rated_torque}"
+        why = f"It makes {reach:g} N.m at the joint. Are gear ratio and torque constant right?"
+        yield Issue(f"servos[{index}].max_current", f'"{servo.max_current}"', due, why)
+    most = MOST_REACH * (joint.number("peak_torque") or rated)
+    if reach > most > 0.0:
+        borne = "rated_torque" if joint.peak_torque is None else "peak_torque"
+        due = f"at most {MOST_REACH:g} times joints[{index}].{borne}, {getattr(joint, borne)}"
         why = f"It makes {reach:g} N.m at the joint. Are gear ratio and torque constant right?"
         yield Issue(f"servos[{index}].max_current", f'"{servo.max_current}"', due, why)
 

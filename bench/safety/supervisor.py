@@ -168,6 +168,7 @@ class Supervisor:
         self._deadline_s = deadline_s
         self._deadline_ns = self._clock.now_ns() + round(deadline_s * 1e9)
         self._pending = None
+        self.received.clear()  # what is told of the end of this run must not be of the one before
         self._acknowledged.clear()
         self._running = True
         self._after(deadline_s + 60.0 if wall_deadline_s is None else wall_deadline_s, self._on_wall_deadline)

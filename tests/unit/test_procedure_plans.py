@@ -8,6 +8,7 @@ import pytest
 
 from bench.errors import LimitError, ProfileError
 from bench.procedures import PROCEDURES, frame_stiffness, indentation
+from bench.procedures.mounted import check_mounted
 from bench.procedures.overrides import with_overrides
 from bench.profile import (
     FrameStiffnessProcedure,
@@ -55,6 +56,27 @@ def frame(repository: Path) -> FrameStiffnessProcedure:
 
 def test_every_procedure_that_can_be_profiled_can_be_performed() -> None:
     assert set(PROCEDURES) == {*PROFILED, *JOINT_PROCEDURES, *ARM_PROCEDURES}
+
+
+@pytest.mark.parametrize(
+    ("name", "fitting"),
+    [
+        ("indenter", {"liver_phantom_a", "liver_phantom_b", "puncture_phantom", "rigid_plate"}),
+        ("single_joint", {"balanced_arm", "output_lock", "pendulum_arm"}),
+        ("full_arm", {"arm_phantom_a", "bare_tool", "payload_1kg"}),
+    ],
+)
+def test_a_rig_takes_the_specimens_of_its_kind_alone(repository: Path, name: str, fitting: set[str]) -> None:
+    profiles = repository / "profiles"
+    mounted = load_rig(profiles / f"rigs/{name}.toml")
+    specimens = [load_specimen(file) for file in profiles.glob("specimens/*.toml")]
+    assert fitting < {specimen.name for specimen in specimens}
+    for specimen in specimens:
+        if specimen.name in fitting:
+            check_mounted(mounted, specimen)
+        else:
+            with pytest.raises(ProfileError, match=f'"{specimen.name}" is of kind .* rig "{name}". Choose a specimen'):
+                check_mounted(mounted, specimen)
 
 
 def test_the_start_leaves_the_free_air_at_speed(

@@ -151,6 +151,8 @@ def test_signals_on_the_way_to_the_safe_state_are_only_noted() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
     assert supervisor.received == ["SIGTERM", "SIGINT"]
+    with supervisor.run(60.0):
+        assert supervisor.received == []  # they were of the run before
 
 
 def test_a_run_has_a_deadline_on_its_own_clock() -> None:

@@ -49,7 +49,7 @@ def train(repository: Path) -> FourierPath:
 
 @pytest.fixture
 def procedure(repository: Path) -> Any:
-    return load_procedure(repository / "profiles" / "procedures" / "fourier_excitation.toml")
+    return load_procedure(repository / "profiles" / "procedures" / "arm_excitation.toml")
 
 
 def specimen(repository: Path, name: str) -> SpecimenProfile:
@@ -100,6 +100,18 @@ def test_a_procedure_of_another_rig_has_no_path_to_check(ground: Any, repository
     known = "approach_touch, arm_excitation, arm_tracking, payload_hold, wrench_check"
     with pytest.raises(ProfileError, match=f'"{name}" is no procedure of an arm.*no path to check.* of {known}'):
         preflight(ground.rig, other, specimen(repository, "bare_tool"))
+
+
+def test_a_specimen_of_another_rig_is_refused(ground: Any, repository: Path, procedure: Any) -> None:
+    with pytest.raises(ProfileError, match=r'"liver_phantom_a" is of kind "phantom".*payload or arm_phantom'):
+        preflight(ground.rig, procedure, specimen(repository, "liver_phantom_a"))
+
+
+def test_a_run_of_days_is_refused_before_its_path_is_made(ground: Any, repository: Path, procedure: Any) -> None:
+    endless = SimpleNamespace(duration_s=181_440.0)  # it has no path to be asked for
+    with pytest.raises(LimitError, match=r"would take 50.4 h, at most 8 h") as refused:
+        preflight(ground.rig, procedure, specimen(repository, "bare_tool"), endless)
+    assert refused.value.reason == "duration"
 
 
 def test_the_plan_is_made_when_none_is_given_and_the_command_answers(
