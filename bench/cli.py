@@ -263,7 +263,7 @@ def summary(run: Run) -> list[str]:
     ]
     for instrument in provenance["instruments"]:
         name, model, serial = (instrument.get(key, "?") for key in ("name", "model", "serial_number"))
-        lines.append(f"  instrument {name}: {model}, serial {serial}")
+        lines.append(f"  instrument {name}: {model}" + (f", serial {serial}" if serial else ", serial not stated"))
     lines.append("phases")
     for phase in run.phases:
         span = f"{phase.start_s:9.3f} to {phase.end_s:9.3f} s"
