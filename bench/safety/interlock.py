@@ -75,10 +75,25 @@ class Interlock:
             )
 
     def energise(self) -> None:
-        """Drive the enable line high; refuse with :class:`SafetyAbort` while the e-stop is pressed."""
+        """Drive the enable line high; refuse with :class:`SafetyAbort` while the e-stop is pressed.
+
+        Raises
+        ------
+        InstrumentError
+            The line was high already and cannot be dropped; or it still reads low, so that its reading proves nothing.
+        """
         self.check()
+        if not self._enabled and self._enable.read():
+            self.drop()  # somebody left it high; one that can be dropped is one that can be relied on
         self._enable.write(True)
         self._enabled = True
+        if not self._enable.read():
+            self.drop()
+            raise InstrumentError(
+                "the enable line was driven high and still reads low",
+                where="enable line",
+                remedy="Look for a short circuit and at the DAQ's wiring; what cannot be read back is not relied on.",
+            )
 
     def drop(self) -> None:
         """Drive the enable line low and read it back.

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from bench.errors import LimitError, SafetyAbort
+from bench.errors import InstrumentError, LimitError, SafetyAbort
 from bench.instruments.protocols import Daq, Identity, LinearStage
 from bench.safety import ForceWatch, GatedStage, GuardedDaq, Interlock, LoadLimits, MotionLimits, enter_safe_state
 
@@ -23,14 +23,17 @@ class Line:
     def __init__(self, level: bool) -> None:
         self.level = level
         self.broken = False
+        self.stuck: bool | None = None
+        self.written: list[bool] = []
 
     def read(self) -> bool:
-        return self.level
+        return self.level if self.stuck is None else self.stuck
 
     def write(self, level: bool) -> None:
         if self.broken:
             raise OSError("line does not answer")
         self.level = level
+        self.written.append(level)
 
     def close(self) -> None:
         self.level = False
@@ -161,6 +164,22 @@ def test_the_enable_line_stays_low_while_the_estop_is_pressed() -> None:
         rig.interlock.energise()
     assert not rig.enable.level
     assert not rig.interlock.enabled
+
+
+def test_an_enable_line_whose_reading_does_not_follow_is_not_relied_on() -> None:
+    deaf = Rig()
+    deaf.enable.stuck = False
+    with pytest.raises(InstrumentError, match="driven high and still reads low"):
+        deaf.interlock.energise()
+    assert not deaf.interlock.enabled
+    left = Rig()
+    left.enable.stuck = True
+    with pytest.raises(InstrumentError, match="driven low and still reads high"):
+        left.interlock.energise()
+    assert not left.interlock.enabled
+    left.enable.stuck, left.enable.level = None, True
+    left.interlock.energise()  # somebody left it high, and it can be dropped
+    assert left.enable.written == [False, False, True]
 
 
 def test_an_axis_that_is_not_homed_may_only_home(rig: Rig) -> None:

@@ -89,7 +89,9 @@ class Instrument:
         return Instrument("estop", self.log, self.identity)
 
     def digital_output(self, line: str) -> Instrument:
-        return Instrument("enable", self.log, self.identity)
+        made = Instrument("enable", self.log, self.identity)
+        made.level = False
+        return made
 
     def close(self) -> None:
         self.log.append(f"close {self.name}")
