@@ -90,6 +90,10 @@ def start_of(pid: int) -> str | None:
             return None
         fields = text.rpartition(")")[2].split()  # the name before may hold blanks and brackets
         return None if fields[0] in "ZX" else fields[19]
+    return _start_by_ps(pid)
+
+
+def _start_by_ps(pid: int) -> str | None:
     try:
         listed = subprocess.run(
             ["ps", "-o", "state=,lstart=", "-p", str(pid)],

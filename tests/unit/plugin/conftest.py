@@ -36,6 +36,8 @@ def open_station(rig, backend, *, twin, specimen, seed):
         raise InstrumentDisconnected("the stage is gone", where="stage", remedy="Plug it in")
     yield rig
     LOG.append(f"close {specimen.name}")
+    if os.environ.get("FAKE_STUCK"):
+        raise SafetyAbort("the enable line still reads high", reason="safe_state_failed", remedy="Press the e-stop")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -88,7 +90,7 @@ def bench_parts(bench_parts):
 @pytest.fixture
 def lab(pytester: pytest.Pytester, repository: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A lab's repository with the conftest of a checkout and exchanged parts; the profiles are the bench's own."""
-    for name in ("FAKE_OUTCOME", "FAKE_ABORT", "FAKE_UNPLUGGED", "FAKE_MOVING"):
+    for name in ("FAKE_OUTCOME", "FAKE_ABORT", "FAKE_UNPLUGGED", "FAKE_MOVING", "FAKE_STUCK"):
         monkeypatch.delenv(name, raising=False)
     pytester.makeconftest((repository / "conftest.py").read_text(encoding="utf-8") + LAB)
     return pytester

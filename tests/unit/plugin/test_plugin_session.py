@@ -58,6 +58,38 @@ def test_an_axis_left_moving_by_a_test_ends_the_driving(lab: pytest.Pytester, mo
     assert "perform" not in (lab.path / "log.txt").read_text()
 
 
+def test_a_rig_that_cannot_be_made_safe_at_the_end_is_an_error_though_every_test_has_passed(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.makepyfile("def test_press(perform): perform('indentation')")
+    monkeypatch.setenv("FAKE_STUCK", "1")
+    result = lab.runpytest()
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*ERROR at teardown of test_press*", "*the enable line still reads high. Press the e-stop*"]
+    )
+
+
+def test_nothing_is_driven_after_a_station_that_could_not_be_made_safe_when_it_was_closed(
+    lab: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.makepyfile(
+        """
+        def test_press(perform): perform("indentation")
+        def test_frame(perform): perform("frame_stiffness", specimen="rigid_plate")
+        def test_again(perform): perform("indentation")
+        """
+    )
+    monkeypatch.setenv("FAKE_STUCK", "1")
+    result = lab.runpytest()
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(
+        ["*could not be made safe when its station was closed (safe_state_failed); nothing is driven*"]
+    )
+    assert (lab.path / "log.txt").read_text().count("open indenter") == 1
+
+
 def test_a_folder_for_results_that_cannot_be_made_is_told_before_the_rig_is_opened(lab: pytest.Pytester) -> None:
     lab.makepyfile("def test_press(perform): perform('indentation')")
     (lab.path / "taken").write_text("a file")

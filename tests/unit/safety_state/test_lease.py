@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from bench.errors import LeaseError
 from bench.safety import lease as lease_module
-from bench.safety import rig_leases
+from bench.safety import process_identity, rig_leases
 from bench.safety.lease import LeaseBook, device_key
 from bench.safety.ledger import Ledger, user
 from bench.safety.process_identity import ProcessIdentity, identity_of, start_of, this_host, this_process
@@ -201,6 +202,21 @@ def test_a_machine_that_was_started_anew_holds_nothing() -> None:
     assert ProcessIdentity(this_host(), os.getpid(), start_of(os.getpid()) or "").alive()
     assert ProcessIdentity(f"{name}/an-earlier-boot/{namespace}", os.getpid(), "").alive() is False
     assert ProcessIdentity(f"{name}/{boot}/pid:[1]", os.getpid(), "").alive() is None, "another container"
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="this system has no ps")
+def test_a_system_without_proc_is_asked_by_ps(hold: Hold) -> None:
+    holder = hold(KEY)
+    started = process_identity._start_by_ps(holder.pid)
+    assert started
+    assert process_identity._start_by_ps(holder.pid) == started
+    holder.kill()
+    deadline = time.monotonic() + 30.0
+    while process_identity._start_by_ps(holder.pid) is not None:  # a zombie, for as long as nobody waits for it
+        assert time.monotonic() < deadline, "it counts as alive"
+        time.sleep(0.01)
+    holder.wait(timeout=30)
+    assert process_identity._start_by_ps(holder.pid) is None
 
 
 def test_a_damaged_file_keeps_everybody_out_for_as_long_as_a_holder_might_be_there(book: LeaseBook) -> None:
