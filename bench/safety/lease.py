@@ -75,7 +75,10 @@ def twin_has_ended(key: str) -> bool:
     """Whether ``key`` belongs to a simulated lab whose process has ended."""
     _, of_twin, process = key.rpartition(OF_TWIN)
     pid, _, started = process.partition(".")
-    return bool(of_twin) and (not pid.isdecimal() or (start_of(int(pid)) or "").replace(" ", "_") != started)
+    if not of_twin:
+        return False
+    there = start_of(int(pid)) if pid.isdecimal() else None
+    return there is None or (there != "" and there.replace(" ", "_") != started)
 
 
 @dataclass(frozen=True)

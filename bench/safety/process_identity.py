@@ -38,7 +38,7 @@ class ProcessIdentity:
             rebooted = mine[0] == its[0] and bool(its[1:2] and its[1] and mine[1]) and its[1] != mine[1]
             return False if rebooted else None
         started = start_of(self.pid)
-        return started is not None and (not self.started or started == self.started)
+        return started is not None and (not self.started or not started or started == self.started)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host.split('/')[0]}"
@@ -77,7 +77,8 @@ def this_host() -> str:
 def start_of(pid: int) -> str | None:
     """Return when process ``pid`` of this machine was started, in the system's own words; None when there is none.
 
-    A zombie, which has ended and only waits for its parent to notice, counts as none.
+    Empty where the system does not tell it. A zombie, which has ended and only waits for its parent to notice, counts
+    as none.
     """
     if pid <= 0:
         return None
@@ -87,10 +88,21 @@ def start_of(pid: int) -> str | None:
         try:
             text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return None
+            return _start_of_hidden(pid)
         fields = text.rpartition(")")[2].split()  # the name before may hold blanks and brackets
         return None if fields[0] in "ZX" else fields[19]
     return _start_by_ps(pid)
+
+
+def _start_of_hidden(pid: int) -> str | None:
+    """For another user's process on a machine that does not show it (``hidepid``): it is there, and that is all."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return ""
+    except OSError:
+        return None
+    return ""
 
 
 def _start_by_ps(pid: int) -> str | None:
@@ -100,6 +112,7 @@ def _start_by_ps(pid: int) -> str | None:
             capture_output=True,
             text=True,
             timeout=_LIST_WALL_S,
+            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},  # the same words whoever asks
             check=False,
         ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):

@@ -219,6 +219,25 @@ def test_a_system_without_proc_is_asked_by_ps(hold: Hold) -> None:
     assert process_identity._start_by_ps(holder.pid) is None
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux")
+def test_a_process_another_user_may_not_see_counts_as_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer: OSError = PermissionError()
+
+    def kill(pid: int, number: int) -> None:
+        assert number == 0, "it is asked for, and nothing else is done to it"
+        raise answer
+
+    def hidden(path: Path, **options: object) -> str:
+        raise FileNotFoundError(2, "no such file", str(path))
+
+    other = ProcessIdentity(this_host(), 4_000_000, "123")
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(Path, "read_text", hidden)
+    assert other.alive()
+    answer = ProcessLookupError()
+    assert other.alive() is False
+
+
 def test_a_damaged_file_keeps_everybody_out_for_as_long_as_a_holder_might_be_there(book: LeaseBook) -> None:
     book.path(KEY).write_text('{"key": "daq-01F2', encoding="utf-8")
     with pytest.raises(LeaseError, match="cannot be read"):
