@@ -102,6 +102,12 @@ class Holder:
         )
 
     @property
+    def place(self) -> str:
+        """The rig by the name quarantines have for it: a simulated one with its lab."""
+        _, of_twin, process = self.key.rpartition(OF_TWIN)
+        return self.rig + (of_twin + process if of_twin else "")
+
+    @property
     def silent_s(self) -> float:
         """For how long it has given no sign of life [s]."""
         if self.process.host == this_host():
@@ -290,10 +296,12 @@ class LeaseBook:
                 found.append(holder)
         return found
 
-    def release_of(self, pid: int, *, seen: str = "") -> list[str]:
+    def release_of(self, pid: int, *, rig: str = "", seen: str = "") -> list[str]:
         """Free what process ``pid`` of this machine held, now that it has ended and the rig was seen safe.
 
-        For whoever made the rig safe in its place. ``seen`` says by what it is known, for the ledger.
+        For whoever made the rig safe in its place. ``seen`` says by what it is known, for the ledger. ``rig`` is the
+        one that was seen, as :func:`~bench.safety.quarantine.rig_key` names it: the process may have had another one
+        besides, of which nothing is known.
 
         Returns
         -------
@@ -303,6 +311,8 @@ class LeaseBook:
         freed = []
         for holder in self.holders():
             if holder.process.pid != pid or holder.process.alive() is not False:
+                continue
+            if rig not in ("", holder.place):
                 continue
             path = self.path(holder.key)
             with locked(path) as descriptor:

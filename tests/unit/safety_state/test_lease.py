@@ -20,6 +20,7 @@ from bench.safety import process_identity, rig_leases
 from bench.safety.lease import LeaseBook, device_key
 from bench.safety.ledger import Ledger, user
 from bench.safety.process_identity import ProcessIdentity, identity_of, start_of, this_host, this_process
+from bench.safety.quarantine import rig_key
 from bench.safety.rig_leases import RigLeases
 
 Hold = Callable[[str], "subprocess.Popen[str]"]
@@ -255,7 +256,8 @@ def test_who_made_the_rig_safe_frees_what_the_dead_held(book: LeaseBook, hold: H
     assert book.release_of(holder.pid, seen="line low") == [], "it lives"
     holder.kill()
     holder.wait(timeout=30)
-    assert book.release_of(holder.pid, seen="line low") == [KEY]
+    assert book.release_of(holder.pid, rig="single_joint", seen="line low") == [], "nobody has seen the indenter"
+    assert book.release_of(holder.pid, rig="indenter", seen="line low") == [KEY]
     assert kinds(book) == ["lease_freed"]
     assert book.acquire(KEY, rig="indenter").left_by is None
     assert [one.process.pid for one in book.holders() if one.key == "daq-1"] == [other.pid]
@@ -270,6 +272,7 @@ def test_equal_serial_numbers_of_two_simulated_labs_are_two_devices(book: LeaseB
     one = book.acquire(device_key("daq", "01F2A3B4", here), rig="indenter")
     two = book.acquire(device_key("daq", "01F2A3B4", there), rig="indenter")
     assert one.key != two.key
+    assert {holder.place for holder in book.holders()} == {rig_key("indenter", here), rig_key("indenter", there)}
     with pytest.raises(LeaseError):
         book.acquire(device_key("daq", "01F2A3B4", here), rig="indenter")
     ended = device_key("daq", "01F2A3B4", ProcessIdentity(this_host(), here.pid, "1"))
