@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from bench.errors import TwinError
 from bench.twin.devices.dynamixel_servo import CRC_ERROR, INSTRUCTION_ERROR, RESULT_FAIL, Servo
 from bench.twin.devices.dynamixel_tables import model
-from bench.twin.devices.dynamixel_talk import FAST_FIRMWARE, BusTalk
+from bench.twin.devices.dynamixel_talk import (
+    BULK_READ,
+    FAST_BULK_READ,
+    FAST_FIRMWARE,
+    FAST_SYNC_READ,
+    SYNC_READ,
+    BusTalk,
+)
 from bench.twin.devices.dynamixel_wire import EVERYBODY, Instruction, PacketCutter
 from bench.twin.interfaces import ArmDrivesPlant, SerialPort, Timer, World
 
@@ -75,12 +82,9 @@ class DynamixelArm:
         self._talk = BusTalk(self.servos, baud, self._refresh)
         self._cutter = PacketCutter(self._handle)
         self._instructions: dict[int, Callable[[Instruction], None]] = {
-            0x82: lambda packet: self._sync_read(packet, fast=False),
             0x83: self._sync_write,
-            0x8A: lambda packet: self._sync_read(packet, fast=True),
-            0x92: lambda packet: self._bulk_read(packet, fast=False),
             0x93: self._bulk_write,
-            0x9A: lambda packet: self._bulk_read(packet, fast=True),
+            **dict.fromkeys((SYNC_READ, FAST_SYNC_READ, BULK_READ, FAST_BULK_READ), self._talk.read_in_turn),
         }
 
     def attach(self, world: World, port: SerialPort) -> None:
@@ -240,24 +244,16 @@ class DynamixelArm:
 
     # -- several servos -----------------------------------------------------------------------------------------------
 
-    def _sync_read(self, packet: Instruction, *, fast: bool) -> None:
-        if len(packet.parameters) >= 5:
-            address, count = _TWO_SHORTS.unpack_from(packet.parameters)
-            self._talk.read_in_turn([(servo_id, address, count) for servo_id in packet.parameters[4:]], fast=fast)
-
-    def _bulk_read(self, packet: Instruction, *, fast: bool) -> None:
-        given = packet.parameters
-        if given and not len(given) % 5:
-            asked = [(given[at], *_TWO_SHORTS.unpack_from(given, at + 1)) for at in range(0, len(given), 5)]
-            self._talk.read_in_turn(asked, fast=fast)
-
     def _sync_write(self, packet: Instruction) -> None:
         given = packet.parameters
         if len(given) < 5:
             return
         address, count = _TWO_SHORTS.unpack_from(given)
+        talk = self._talk
         for at in range(4, len(given) - count, count + 1):
-            self._write_silently(given[at], address, given[at + 1 : at + 1 + count])
+            data = given[at + 1 : at + 1 + count]
+            for servo in talk.obeying(given[at]):
+                servo.write(address, data)
         self._drive()
         if count != 2:  # goal currents come every few milliseconds and start nothing to watch over
             self._watch()
@@ -266,14 +262,11 @@ class DynamixelArm:
         given, at = packet.parameters, 0
         while at + 5 < len(given):
             address, count = _TWO_SHORTS.unpack_from(given, at + 1)
-            self._write_silently(given[at], address, given[at + 5 : at + 5 + count])
+            for servo in self._talk.obeying(given[at]):
+                servo.write(address, given[at + 5 : at + 5 + count])
             at += 5 + count
         self._drive()
         self._watch()
-
-    def _write_silently(self, servo_id: int, address: int, data: bytes) -> None:
-        for servo in [*self._talk.hearing(servo_id), *self._talk.shadows(servo_id)]:
-            servo.write(address, data)
 
     def _refresh(self, servos: Sequence[Servo], address: int, count: int) -> None:
         if not servos or not servos[0].wants_refresh(address, count):
@@ -281,12 +274,14 @@ class DynamixelArm:
         positions, velocities, currents = self._plant.states()
         now_ns, plant = self._world.now_ns, self._plant
         slow = address + count > servos[0].model.entries["input_voltage"].address
+        some = len(servos) < len(self.servos)
         for axis, servo in enumerate(self.servos):
-            if servo in servos:
-                servo.refresh(positions[axis], velocities[axis], currents[axis], now_ns)
-                if slow:
-                    servo.set("input_voltage", round(10 * plant.supply_v()))
-                    servo.set("temperature", round(plant.temperature_degc(axis)))
+            if some and servo not in servos:
+                continue
+            servo.refresh(positions[axis], velocities[axis], currents[axis], now_ns)
+            if slow:
+                servo.set("input_voltage", round(10 * plant.supply_v()))
+                servo.set("temperature", round(plant.temperature_degc(axis)))
 
     # -- motors -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from bench.twin.devices.dynamixel_tables import Entry, Model
 
@@ -19,7 +20,10 @@ WATCHDOG_STEP_NS = 20_000_000
 OVERLOAD_SHARE = 0.95
 """Share of Current Limit that is an overload when it lasts ``OVERLOAD_NS``."""
 OVERLOAD_NS = 1_000_000_000
+_TICK = struct.Struct("<HB")
 _PRESENT = struct.Struct("<hii")
+_SHORT = struct.Struct("<h")
+_HEARD_BY = frozenset(("secondary_id", "status_return_level", "firmware"))
 _GOALS = frozenset(("goal_pwm", "goal_current", "goal_velocity", "goal_position"))
 
 
@@ -43,12 +47,20 @@ class Servo:
         for entry in model.by_address.values():
             self._defined[entry.address : entry.address + entry.size] = b"\1" * entry.size
         self._readable: dict[tuple[int, int], bool] = {}
-        self._present_at = model.entries["present_current"].address
-        self._refreshed = range(model.entries["realtime_tick"].address, model.entries["temperature"].address + 1)
+        at = {name: entry.address for name, entry in model.entries.items()}
+        self._present_at, self._tick_at = at["present_current"], at["realtime_tick"]
+        self._torque_at, self._watchdog_at, self._error_at = (
+            at["torque_enable"], at["bus_watchdog"], at["hardware_error"]
+        )  # fmt: skip
+        self._goal_at, self._limit_at, self._level_at = (
+            at["goal_current"], at["current_limit"], at["status_return_level"]
+        )  # fmt: skip
+        self._refreshed = range(at["realtime_tick"], at["temperature"] + 1)
         self._per_radian = model.pulses / (2.0 * math.pi)
         self._per_rad_s = 60.0 / (2.0 * math.pi * model.velocity_unit_rpm)
-        self.ready = False
-        self.muted = False
+        self.on_roster: Callable[[], None] = lambda: None
+        """Called when it may hear, or answer, other packets than before."""
+        self._ready = self._muted = False
         self.heard_ns = 0
         self.id = servo_id
         self.baud = baud
@@ -78,18 +90,40 @@ class Servo:
         self.memory[entry.address : entry.address + entry.size] = (value & (1 << 8 * entry.size) - 1).to_bytes(
             entry.size, "little"
         )
+        if name in _HEARD_BY:
+            self.on_roster()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is up."""
+        return self._ready
+
+    @ready.setter
+    def ready(self, ready: bool) -> None:
+        self._ready = ready
+        self.on_roster()
+
+    @property
+    def muted(self) -> bool:
+        """Whether it is off the bus."""
+        return self._muted
+
+    @muted.setter
+    def muted(self, muted: bool) -> None:
+        self._muted = muted
+        self.on_roster()
 
     @property
     def torque_on(self) -> bool:
-        return bool(self.memory[self.model.entries["torque_enable"].address])
+        return self.memory[self._torque_at] != 0
 
     @property
     def tripped(self) -> bool:
-        return self.memory[self.model.entries["bus_watchdog"].address] == TRIPPED
+        return self.memory[self._watchdog_at] == TRIPPED
 
     @property
     def alert(self) -> int:
-        return ALERT if self.memory[self.model.entries["hardware_error"].address] else 0
+        return ALERT if self.memory[self._error_at] else 0
 
     @property
     def return_delay_ns(self) -> int:
@@ -98,15 +132,17 @@ class Servo:
     @property
     def answers(self) -> int:
         """Status return level."""
-        return self.memory[self.model.entries["status_return_level"].address]
+        return self.memory[self._level_at]
 
     def current_a(self) -> float | None:
         """The current it wants of its motor [A], in the motor's own direction; None: driver off."""
-        if not self.ready or not self.torque_on:
+        memory = self.memory
+        if not self._ready or not memory[self._torque_at]:
             return None
-        if self.tripped:
+        if memory[self._watchdog_at] == TRIPPED:
             return 0.0
-        return self._sign * self.get("goal_current") * self.model.current_unit_a
+        goal: int = _SHORT.unpack_from(memory, self._goal_at)[0]
+        return self._sign * goal * self.model.current_unit_a
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
@@ -128,19 +164,23 @@ class Servo:
     def refresh(self, position_rad: float, velocity_rad_s: float, current_a: float, now_ns: int) -> None:
         """Take what the sensors measure."""
         sign = self._sign
-        _PRESENT.pack_into(
-            self.memory,
-            self._present_at,
-            _clipped(round(sign * current_a / self.model.current_unit_a), 15),
-            _clipped(round(sign * velocity_rad_s * self._per_rad_s), 31),
-            _wrapped(sign * round(position_rad * self._per_radian) + self._turns + self._offset),
-        )
-        struct.pack_into(
-            "<HB", self.memory, self._present_at - 6, now_ns // 1_000_000 % 32768, abs(velocity_rad_s) > 0.02
-        )
+        current = round(sign * current_a / self.model.current_unit_a)
+        velocity = round(sign * velocity_rad_s * self._per_rad_s)
+        position = sign * round(position_rad * self._per_radian) + self._turns + self._offset
+        if not -0x8000 <= current < 0x8000:
+            current = _clipped(current, 15)
+        if not -0x80000000 <= velocity < 0x80000000:
+            velocity = _clipped(velocity, 31)
+        if not -0x80000000 <= position < 0x80000000:
+            position = _wrapped(position)
+        _PRESENT.pack_into(self.memory, self._present_at, current, velocity, position)
+        moving = velocity_rad_s > 0.02 or velocity_rad_s < -0.02
+        _TICK.pack_into(self.memory, self._tick_at, now_ns // 1_000_000 % 32768, moving)
 
     def write(self, address: int, data: bytes) -> int:
         """Write registers and return the error; nothing is written with an error."""
+        if address == self._goal_at and len(data) == 2:  # what comes every few milliseconds
+            return self.write_goal(_SHORT.unpack(data)[0])
         at, end = address, address + len(data)
         entries: list[tuple[Entry, int]] = []
         while at < end:
@@ -167,6 +207,21 @@ class Servo:
         if any(entry.eeprom for entry, _ in entries):
             self._settle()
         return 0
+
+    def write_goal(self, current: int) -> int:
+        """Write the goal current alone, as :meth:`write` does."""
+        error = self.refused_goal(current)
+        if not error:
+            _SHORT.pack_into(self.memory, self._goal_at, current)
+        return error
+
+    def refused_goal(self, current: int) -> int:
+        """The error of writing this goal current."""
+        memory, at = self.memory, self._limit_at
+        if memory[self._watchdog_at] == TRIPPED:
+            return RANGE_ERROR
+        limit = memory[at] | memory[at + 1] << 8
+        return 0 if -limit <= current <= limit else LIMIT_ERROR
 
     def _refused(self, entry: Entry, value: int) -> int:
         assert entry.low is not None
@@ -216,6 +271,7 @@ class Servo:
             self.set(entry.name, entry.factory)
         self.set("firmware", kept["firmware"])
         self.set("model_information", kept["model_information"])
+        self.on_roster()
         if keep != 0xFF:
             self.set("id", kept["id"])
             if keep == 0x02:
@@ -264,8 +320,8 @@ class Servo:
 
     def watchdog_ns(self) -> int | None:
         """The time after which the watchdog trips [ns], None when it does not watch."""
-        steps = self.memory[self.model.entries["bus_watchdog"].address]
-        return steps * WATCHDOG_STEP_NS if 0 < steps < 128 and self.ready and self.torque_on else None
+        steps = self.memory[self._watchdog_at]
+        return steps * WATCHDOG_STEP_NS if 0 < steps < 128 and self._ready and self.torque_on else None
 
     def _shut_down(self) -> bool:
         return bool(self.get("hardware_error") & self.get("shutdown"))
@@ -276,6 +332,7 @@ class Servo:
         self.baud = self.model.bauds[self.get("baud_rate")]
         self._sign = -1 if self.get("drive_mode") & 1 else 1
         self._offset = self.get("homing_offset")
+        self.on_roster()
 
     def _turn_back(self, count: int) -> None:
         """Show an encoder's ``count`` within one turn from now on."""

@@ -6,17 +6,36 @@ ends them. Injected faults of the bus (late, damaged, mute) live here too.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from bench.twin.devices.dynamixel_servo import Servo
-from bench.twin.devices.dynamixel_wire import joint_status, status
+from bench.twin.devices.dynamixel_wire import Instruction, joint_status, status
 from bench.twin.interfaces import SerialPort, World
 
 TURNAROUND_NS = 10_000
 """From the end of a packet to the start of the answer, beside the return delay [ns]."""
 FAST_FIRMWARE = {"P": 12, "X": 45}
 """The first firmware of a series that knows fast sync read."""
+
+SYNC_READ, FAST_SYNC_READ, BULK_READ, FAST_BULK_READ = 0x82, 0x8A, 0x92, 0x9A
+_KEPT = 64
+_TWO_SHORTS = struct.Struct("<HH")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An answer to a sync or bulk read: ids asked, who speaks in turn and what, registers that cover all of it."""
+
+    fast: bool
+    asked: list[int]
+    turns: list[tuple[list[Servo], int, int]]
+    speakers: list[Servo]
+    address: int
+    count: int
+    missing: list[tuple[int, int, bytes]]
 
 
 class BusTalk:
@@ -38,6 +57,12 @@ class BusTalk:
         self.late: dict[int, list[int]] = {}
         self.damaged: dict[int, int] = {}
         self._servos = servos
+        self._hearing: dict[int, list[Servo]] = {}  # as far as they were asked for since anybody's hearing changed
+        self._shadows: dict[int, list[Servo]] = {}
+        self._obeying: dict[int, list[Servo]] = {}
+        self._plans: dict[Instruction, _Plan] = {}
+        for servo in servos:
+            servo.on_roster = self._forget
         self._measure = measure
         self._baud = baud
         self._byte_ns = 10_000_000_000 / baud
@@ -46,56 +71,97 @@ class BusTalk:
         """Called once before anybody speaks."""
         self._world, self._port = world, port
 
+    def _forget(self) -> None:
+        self._hearing, self._shadows, self._obeying, self._plans = {}, {}, {}, {}
+
     def hearing(self, servo_id: int) -> list[Servo]:
         """Return the servos that take an instruction to this id; more than one by mistake only."""
-        baud = self._baud
-        return [s for s in self._servos if s.id == servo_id and s.ready and not s.muted and s.baud == baud]
+        found = self._hearing.get(servo_id)
+        if found is None:
+            found = self._hearing[servo_id] = [s for s in self._servos if s.id == servo_id and self._hears(s)]
+        return found
 
     def shadows(self, servo_id: int) -> list[Servo]:
         """Servos that obey this id as their second one; they say nothing."""
-        return [
-            s for s in self._servos if s.memory[12] == servo_id and s.ready and not s.muted and s.baud == self._baud
-        ]
+        found = self._shadows.get(servo_id)
+        if found is None:
+            found = self._shadows[servo_id] = [s for s in self._servos if s.memory[12] == servo_id and self._hears(s)]
+        return found
 
-    def read_in_turn(self, asked: Sequence[tuple[int, int, int]], *, fast: bool) -> None:
+    def obeying(self, servo_id: int) -> list[Servo]:
+        """Both."""
+        found = self._obeying.get(servo_id)
+        if found is None:
+            found = self._obeying[servo_id] = [*self.hearing(servo_id), *self.shadows(servo_id)]
+        return found
+
+    def _hears(self, servo: Servo) -> bool:
+        return servo.ready and not servo.muted and servo.baud == self._baud
+
+    def read_in_turn(self, packet: Instruction) -> None:
         """Each waits for the one before it: one that says nothing ends it. What they show is of one moment, now."""
+        plan = self._plans.get(packet)
+        if plan is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            plan = self._plans[packet] = self._plan(packet)
+        if plan.count:
+            self._measure(plan.speakers, plan.address, plan.count)
+        if plan.fast:
+            self._speak_as_one(plan)
+            return
+        deferred = any(self.late.get(servo_id) for servo_id in plan.asked)
+        after_ns = 0
+        for servos, address, count in plan.turns:
+            what = partial(Servo.read, address=address, count=count)
+            after_ns = self.answer(servos, what, after_ns=after_ns, deferred=deferred)
+
+    def _plan(self, packet: Instruction) -> _Plan:
+        """Who says what to a sync or bulk read; good until somebody's hearing changes."""
+        given, fast = packet.parameters, packet.code in (FAST_SYNC_READ, FAST_BULK_READ)
+        asked: list[tuple[int, int, int]] = []
+        if packet.code in (SYNC_READ, FAST_SYNC_READ) and len(given) >= 5:
+            address, count = _TWO_SHORTS.unpack_from(given)
+            asked = [(servo_id, address, count) for servo_id in given[4:]]
+        elif packet.code in (BULK_READ, FAST_BULK_READ) and not len(given) % 5:
+            asked = [(given[at], *_TWO_SHORTS.unpack_from(given, at + 1)) for at in range(0, len(given), 5)]
         turns: list[tuple[list[Servo], int, int]] = []
         for servo_id, address, count in asked:
             servos = [servo for servo in self.hearing(servo_id) if servo.answers >= 1]
             if not servos or (fast and servos[0].get("firmware") < FAST_FIRMWARE[servos[0].model.series]):
                 break
             turns.append((servos, address, count))
-        addresses = [address for _, address, _ in asked]
-        ends = [address + count for _, address, count in asked]
-        self._measure([servos[0] for servos, _, _ in turns], min(addresses), max(ends) - min(addresses))
-        if fast:
-            self._speak_as_one(turns, [count for _, _, count in asked])
-            return
-        deferred = any(self.late.get(servo_id) for servo_id, _, _ in asked)
-        after_ns = 0
-        for servos, address, count in turns:
-            what = partial(Servo.read, address=address, count=count)
-            after_ns = self.answer(servos, what, after_ns=after_ns, deferred=deferred)
+        first = min((address for _, address, _ in asked), default=0)
+        end = max((address + count for _, address, count in asked), default=0)
+        return _Plan(
+            fast=fast,
+            asked=[servo_id for servo_id, _, _ in asked],
+            turns=turns,
+            speakers=[servos[0] for servos, _, _ in turns],
+            address=first,
+            count=end - first,
+            missing=[(0, 0, bytes(count)) for _, _, count in asked[len(turns) :]],
+        )
 
-    def _speak_as_one(self, turns: Sequence[tuple[list[Servo], int, int]], counts: Sequence[int]) -> None:
+    def _speak_as_one(self, plan: _Plan) -> None:
         """The answer to a fast read: cut off where one is missing."""
-        if not turns:
+        if not plan.turns:
             return
         parts = []
-        for (servo, *_), address, count in turns:
+        for (servo, *_), address, count in plan.turns:
             error, data = servo.read(address, count)
             parts.append((error | servo.alert, servo.id, data or bytes(count)))
-        missing = [(0, 0, bytes(count)) for count in counts[len(turns) :]]
+        missing = plan.missing
         text = joint_status(parts + missing)
         if missing:
             text = text[: len(text) - sum(len(data) + 4 for _, _, data in missing)]
-        first = turns[0][0][0]
         late_ns = 0
-        for (servo, *_), _, _ in turns:
-            late_ns += self._take_late(servo.id)
-            if self._take_damaged(servo.id):
-                text = text[:-3] + bytes([text[-3] ^ 1]) + text[-2:]
-        self._send(text, first.return_delay_ns + TURNAROUND_NS + late_ns, late_ns > 0)
+        if self.late or self.damaged:
+            for servo in plan.speakers:
+                late_ns += self._take_late(servo.id)
+                if self._take_damaged(servo.id):
+                    text = text[:-3] + bytes([text[-3] ^ 1]) + text[-2:]
+        self._send(text, plan.speakers[0].return_delay_ns + TURNAROUND_NS + late_ns, late_ns > 0)
 
     def answer(
         self,

@@ -172,6 +172,38 @@ def test_who_waits_for_a_missing_servo_says_nothing(bus, fast):
         assert len(text) == 2 * 21
 
 
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda bus: write(bus, 13, 7, b"\x21"),  # its id
+        lambda bus: write(bus, 13, 8, b"\x01"),  # its baud rate
+        lambda bus: bus.talk(frames.write(13, 516, b"\x00")),  # answers to nothing
+        lambda bus: bus.device.mute(13),
+        lambda bus: ask(bus, instruction(13, frames.REBOOT)),
+    ],
+    ids=["id", "baud", "level", "mute", "reboot"],
+)
+def test_a_loop_that_asks_the_same_again_and_again_sees_who_still_answers(bus, change, fast):
+    """The servos' side remembers who hears what; it must not outlive what it says."""
+    packet = frames.sync_read(bytes((11, 12, 13)), 512, 1, fast=fast)
+    before = bus.talk(packet)
+    assert bus.talk(packet) == before
+    change(bus)
+    after = bus.talk(packet)
+    assert len(after) == len(before) - (5 if fast else 12)
+    assert after[:9] == before[:9]
+
+
+def test_a_goal_reaches_whoever_obeys_the_id_now(bus):
+    """As one packet after the other says; the second id came in between."""
+    goals = frames.sync_write(550, 2, {12: b"\x05\x00"})
+    bus.talk(goals)
+    assert write(bus, 13, 12, b"\x0c") == 0
+    bus.talk(goals)
+    assert (read(bus, 12, 550, 2), read(bus, 13, 550, 2)) == (5, 5)
+
+
 def test_bulk_read_and_write_reach_each_its_own_registers(bus):
     asked = b"".join(bytes([k]) + u16(address, count) for k, address, count in ((12, 0, 2), (11, 592, 3)))
     assert ask(bus, instruction(frames.BROADCAST, 0x92, asked)) == [
