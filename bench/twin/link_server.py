@@ -149,6 +149,8 @@ class _Connection:
                     if op == Op.READ:
                         self.world.work_ahead()
             del buffer[:offset]
+            if self.world.foreseen:
+                self.world.work_ahead()
 
     def _handle(self, op: int, device: int, count: int, time_ns: int, payload: bytes) -> bytes | None:
         world, member = self.world, self.member

@@ -35,6 +35,9 @@ class Wire:
         self._to_host_free_ns = 0
         self._late: list[int] = []
         self._corrupt = 0
+        self._foresee: Callable[[bytes, int], bool] | None = (
+            None if world.real_time else getattr(device, "foresee", None)
+        )
         device.attach(world, self)
 
     # -- host side ----------------------------------------------------------------------------------------------------
@@ -57,6 +60,8 @@ class Wire:
         arrival = max(self.world.now_ns, self._to_device_free_ns) + round(len(data) * self._byte_ns)
         self._to_device_free_ns = arrival
         self.world.at(arrival, lambda: self._deliver(data))
+        if self._foresee is not None and self._foresee(data, arrival):
+            self.world.foreseen = True
 
     def _deliver(self, data: bytes) -> None:
         if self.unplugged:

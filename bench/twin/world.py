@@ -59,6 +59,8 @@ class SimWorld:
         self.fault: str | None = None
         self.on_lost: list[Callable[[str], None]] = []
         self.on_idle: list[Callable[[], None]] = []
+        self.foreseen = False
+        """A device looked at what is on its way to it: there is something to work ahead even without an answer."""
         self.largest_gap_s = 0.0
         self.largest_gap_at_ns = 0
         self._now = 0
@@ -74,6 +76,7 @@ class SimWorld:
         """Virtual time, once a client has what it waited for: let the plant do beforehand what it will be asked for."""
         if self.on_idle and not self.real_time:
             with self.lock:
+                self.foreseen = False
                 if self.fault is None:
                     try:
                         for action in self.on_idle:

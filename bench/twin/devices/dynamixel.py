@@ -71,6 +71,9 @@ class DynamixelArm:
         self.name = name
         self.baud = baud
         self._plant = plant
+        self._plant_foresees: Callable[[int, Sequence[float | None]], None] | None = getattr(
+            plant, "foresee_currents", None
+        )
         self.servos = [_servo(spec, baud, return_delay_us) for spec in servos]
         if len(servos) != plant.axes:
             raise TwinError(f"{len(servos)} servos for {plant.axes} axes", where="twin device", remedy="one an axis")
@@ -100,6 +103,32 @@ class DynamixelArm:
     def receive(self, data: bytes) -> None:
         """See :class:`bench.twin.interfaces.SerialDevice`."""
         self._cutter.receive(data, self._world.now_ns)
+
+    def foresee(self, data: bytes, arrival_ns: int) -> bool:
+        """Look at what is on its way: goal currents are told to the plant beforehand, and nothing is done about them.
+
+        Returns whether the plant was told.
+        """
+        if self._plant_foresees is None:
+            return False
+        packet = self._cutter.foresee(data)
+        if packet is None or packet.code != 0x83 or packet.to != EVERYBODY or len(packet.parameters) < 5:
+            return False
+        given = packet.parameters
+        address, count = _TWO_SHORTS.unpack_from(given)
+        if count != 2:
+            return False
+        goals: dict[Servo, int] = {}
+        for at in range(4, len(given) - 2, 3):
+            for servo in self._talk.obeying(given[at]):
+                if servo.goal_at != address:
+                    return False
+                goals[servo] = (given[at + 1] | given[at + 2] << 8 ^ 0x8000) - 0x8000
+        currents = [servo.current_a(goals.get(servo)) for servo in self.servos]
+        if currents == self._currents:
+            return False
+        self._plant_foresees(arrival_ns, currents)
+        return True
 
     # -- faults -------------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Servo:
         self._torque_at, self._watchdog_at, self._error_at = (
             at["torque_enable"], at["bus_watchdog"], at["hardware_error"]
         )  # fmt: skip
-        self._goal_at, self._limit_at, self._level_at = (
+        self.goal_at, self._limit_at, self._level_at = (
             at["goal_current"], at["current_limit"], at["status_return_level"]
         )  # fmt: skip
         self._refreshed = range(at["realtime_tick"], at["temperature"] + 1)
@@ -134,14 +134,19 @@ class Servo:
         """Status return level."""
         return self.memory[self._level_at]
 
-    def current_a(self) -> float | None:
-        """The current it wants of its motor [A], in the motor's own direction; None: driver off."""
+    def current_a(self, goal: int | None = None) -> float | None:
+        """The current it wants of its motor [A], in the motor's own direction; None: driver off.
+
+        With ``goal``: the one it would want if that were written to it as its goal current.
+        """
         memory = self.memory
         if not self._ready or not memory[self._torque_at]:
             return None
         if memory[self._watchdog_at] == TRIPPED:
             return 0.0
-        goal: int = _SHORT.unpack_from(memory, self._goal_at)[0]
+        if goal is None or self.refused_goal(goal):
+            goal = _SHORT.unpack_from(memory, self.goal_at)[0]
+            assert goal is not None
         return self._sign * goal * self.model.current_unit_a
 
     # -- instructions -------------------------------------------------------------------------------------------------
@@ -179,7 +184,7 @@ class Servo:
 
     def write(self, address: int, data: bytes) -> int:
         """Write registers and return the error; nothing is written with an error."""
-        if address == self._goal_at and len(data) == 2:  # what comes every few milliseconds
+        if address == self.goal_at and len(data) == 2:  # what comes every few milliseconds
             return self.write_goal(_SHORT.unpack(data)[0])
         at, end = address, address + len(data)
         entries: list[tuple[Entry, int]] = []
@@ -212,7 +217,7 @@ class Servo:
         """Write the goal current alone, as :meth:`write` does."""
         error = self.refused_goal(current)
         if not error:
-            _SHORT.pack_into(self.memory, self._goal_at, current)
+            _SHORT.pack_into(self.memory, self.goal_at, current)
         return error
 
     def refused_goal(self, current: int) -> int:

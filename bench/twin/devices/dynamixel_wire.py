@@ -41,6 +41,7 @@ class PacketCutter:
         self._buffer = b""
         self._last_ns = 0
         self._known: dict[bytes, Instruction] = {}  # a control loop asks the same thing for hours
+        self._coming = b"", Instruction(0, 0, b"", False)
 
     def receive(self, data: bytes, now_ns: int) -> None:
         """Bytes from the host, at the world time [ns] when the last of them is through."""
@@ -48,13 +49,21 @@ class PacketCutter:
             self._buffer = b""
         self._last_ns = now_ns
         if not self._buffer:
-            known = self._known.get(data)
+            known = self._coming[1] if self._coming[0] == data else self._known.get(data)
             if known is not None:
                 self._handle(known)
                 return
         self._buffer += data
         while (packet := self._next()) is not None:
             self._handle(packet)
+
+    def foresee(self, data: bytes) -> Instruction | None:
+        """Return the packet that ``data``, on its way, will be, if it is a whole one and comes by itself."""
+        if self._buffer or len(data) < 10 or not data.startswith(_START) or len(data) != 7 + (data[5] | data[6] << 8):
+            return None
+        found = _parsed(data)
+        self._coming = data, found
+        return found
 
     def _next(self) -> Instruction | None:
         buffer = self._buffer
@@ -73,13 +82,17 @@ class PacketCutter:
             self._buffer = buffer[4:]
             return self._next()
         packet, self._buffer = buffer[:end], buffer[end:]
-        whole = crc(packet[:-2]) == packet[-2] | packet[-1] << 8
-        found = Instruction(packet[4], packet[7], unstuffed(packet[8:-2]) if whole else b"", whole)
-        if whole and found.code not in (0x03, 0x83):
+        found = _parsed(packet)
+        if found.whole and found.code not in (0x03, 0x83):
             if len(self._known) >= _KEPT:
                 self._known.clear()
             self._known[packet] = found
         return found
+
+
+def _parsed(packet: bytes) -> Instruction:
+    whole = crc(packet[:-2]) == packet[-2] | packet[-1] << 8
+    return Instruction(packet[4], packet[7], unstuffed(packet[8:-2]) if whole else b"", whole)
 
 
 def status(servo_id: int, error: int, parameters: bytes = b"") -> bytes:

@@ -69,6 +69,7 @@ class Arm:
         self._commanded_ns = 0
         self._pace_ns = 0
         self._ahead: deque[ArmState] = deque()
+        self._foreseen: tuple[int, list[float], list[float]] | None = None  # when, currents, torques
         self._temperature = [truth.thermal.ambient] * n
         self._heat = [0.0] * n  # A² s since the last figure
         self._heated_ns = 0
@@ -121,24 +122,50 @@ class Arm:
         self.catch_up()
         now_ns = self.world.now_ns
         self._pace_ns, self._commanded_ns = now_ns - self._commanded_ns, now_ns
-        if not self._powered:
-            return
-        axes = self.truth.axes
-        made = [
+        if self._powered:
+            self._drive(self._made(currents_a))
+
+    def _made(self, wanted_a: Sequence[float | None]) -> list[float]:
+        """The currents the motors carry when these are wanted of them."""
+        return [
             0.0 if current is None else min(max(current, -axis.max_current), axis.max_current)
-            for current, axis in zip(currents_a, axes, strict=True)
+            for current, axis in zip(wanted_a, self.truth.axes, strict=True)
         ]
-        self._drive(made)
+
+    def _torques(self, currents: list[float]) -> list[float]:
+        return [axis.torque_per_current * current for axis, current in zip(self.truth.axes, currents, strict=True)]
 
     def _drive(self, currents: list[float]) -> None:
         """From now on the motors carry these currents."""
         if currents == self.currents:
             return
-        self._warm(self.world.now_ns)
+        now_ns, foreseen = self.world.now_ns, self._foreseen
+        self._warm(now_ns)
         self.currents = currents
-        torque = [axis.torque_per_current * current for axis, current in zip(self.truth.axes, currents, strict=True)]
-        self._schedule.append((self.world.now_ns - self._tick * self.tick_ns, torque))
+        self._foreseen = None
+        if foreseen is not None and foreseen[0] == now_ns and foreseen[1] == currents:
+            torque = foreseen[2]
+        else:
+            torque = self._torques(currents)
+            self._ahead.clear()
+        self._schedule.append((now_ns - self._tick * self.tick_ns, torque))
+
+    def foresee_currents(self, at_ns: int, currents_a: Sequence[float | None]) -> None:
+        """Be told that these currents will be commanded at ``at_ns`` unless something comes in between.
+
+        Nothing follows from it but what is worked ahead; see :meth:`_work_ahead`.
+        """
+        made = self._made(currents_a)
+        if not self._powered or made == self.currents or self._foreseen is not None:
+            return
+        self._foreseen = at_ns, made, self._torques(made)
+        self.catch_up()
+        while self._ahead and self._tick + len(self._ahead) > at_ns // self.tick_ns:
+            self._ahead.pop()
+
+    def _forget_what_was_worked_ahead(self) -> None:
         self._ahead.clear()
+        self._foreseen = None
 
     def on_power(self, action: Callable[[bool], None]) -> None:
         self._power_listeners.append(action)
@@ -174,7 +201,7 @@ class Arm:
         if closed == self._braked:
             return
         self.catch_up()
-        self._ahead.clear()
+        self._forget_what_was_worked_ahead()
         self._braked = closed
         self.stepper.brake(closed)
 
@@ -199,13 +226,12 @@ class Arm:
     def change(self, truth: ArmTruth) -> None:
         """From now on, but for the rest of the tick, this is true; the geometry stays."""
         self.catch_up()
-        self._ahead.clear()
+        self._forget_what_was_worked_ahead()
         self.truth = truth
         self.stepper = self._stepper()
         self.stepper.brake(self._braked)
         self.state = self.stepper.renewed(self.state)
-        torque = [a.torque_per_current * current for a, current in zip(truth.axes, self.currents, strict=True)]
-        self._schedule.append((self.world.now_ns - self._tick * self.tick_ns, torque))
+        self._schedule.append((self.world.now_ns - self._tick * self.tick_ns, self._torques(self.currents)))
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -219,7 +245,9 @@ class Arm:
         """Record every tick up to the present."""
         last = self.world.now_ns // self.tick_ns
         while self._tick < last:
-            state = self._ahead.popleft() if self._ahead else self._next(self.state, self._schedule)
+            if self._foreseen is not None and self._foreseen[0] < (self._tick + 1) * self.tick_ns:
+                self._forget_what_was_worked_ahead()  # it did not come
+            state = self._ahead.popleft() if self._ahead else self._next(self.state, self._schedule, self._torque)
             if self._schedule:
                 self._torque = self._schedule[-1][1]
                 self._schedule = []
@@ -233,24 +261,27 @@ class Arm:
     def _record(self, state: ArmState) -> None:
         self.history.add(state)
 
-    def _next(self, state: ArmState, schedule: list[tuple[int, list[float]]]) -> ArmState:
-        """Step one tick."""
-        if not schedule and self._braked and self._asleep(state):
+    def _next(self, state: ArmState, schedule: list[tuple[int, list[float]]], before: list[float]) -> ArmState:
+        """Step one tick that begins with the torques ``before``."""
+        if not schedule and self._braked and self._asleep(state, before):
             return state
         for part in range(self.substeps):
-            torque, lead = self._mean(schedule, part) if schedule else (self._torque, self._nil)
+            torque, lead = self._mean(schedule, before, part) if schedule else (before, self._nil)
             state = self.stepper.step(state, torque, lead, self._rippled(state, torque) if self._ripples else None)
         return state
 
-    def _asleep(self, s: ArmState) -> bool:
-        if any(self._torque) or (s.surface is not None and not s.surface.tissue.at_rest):
+    @staticmethod
+    def _asleep(s: ArmState, torque: list[float]) -> bool:
+        if any(torque) or (s.surface is not None and not s.surface.tissue.at_rest):
             return False
         return all(-_ASLEEP < w < _ASLEEP for w in s.w) and all(-_ASLEEP < v < _ASLEEP for v in s.v)
 
-    def _mean(self, schedule: list[tuple[int, list[float]]], part: int) -> tuple[list[float], list[float]]:
+    def _mean(
+        self, schedule: list[tuple[int, list[float]]], before: list[float], part: int
+    ) -> tuple[list[float], list[float]]:
         """Mean torque of a substep, and what its unevenness adds to the way made in it."""
         length = self.tick_ns / self.substeps
-        now, at = self._torque, 0.0
+        now, at = before, 0.0
         mean, first = [0.0] * self.axes, [0.0] * self.axes  # and the integral of (1 - s) u
         for when, torque in [*schedule, (self.tick_ns, self._nil)]:
             to = min(max(when / length - part, 0.0), 1.0)
@@ -278,17 +309,37 @@ class Arm:
     def _work_ahead(self) -> None:
         """Step up to where the next currents are due, as far as they come evenly; dropped when others come before.
 
-        Done while the client computes; it is what would have been computed later.
+        Done while the client computes; it is what would have been computed later. Of currents that are on their way
+        and foreseen it takes that they will come, and goes on to where those after them are due.
         """
-        if self._ahead or not 0 < self._pace_ns <= LONGEST_PACE_NS or self.world.now_ns // self.tick_ns != self._tick:
+        if not 0 < self._pace_ns <= LONGEST_PACE_NS:
             return
-        state, schedule, torque = self.state, self._schedule, self._torque
-        for _ in range(self._tick, (self._commanded_ns + self._pace_ns) // self.tick_ns):
-            state = self._next(state, schedule)
-            self._ahead.append(state)
+        self.catch_up()
+        tick_ns, tick, ahead, foreseen = self.tick_ns, self._tick, self._ahead, self._foreseen
+        coming_ns = self._commanded_ns + self._pace_ns if foreseen is None else foreseen[0]
+        coming = coming_ns // tick_ns
+        state, at = (ahead[-1] if ahead else self.state), tick + len(ahead)
+        torque, schedule = self._torque, self._schedule
+        if at > tick and schedule:
+            torque, schedule = schedule[-1][1], []
+        while at < coming:
+            state = self._next(state, schedule, torque)
+            ahead.append(state)
+            at += 1
             if schedule:
-                self._torque, schedule = schedule[-1][1], []
-        self._torque = torque
+                torque, schedule = schedule[-1][1], []
+        if foreseen is None:
+            return
+        if at > coming:
+            torque = foreseen[2]
+        else:
+            schedule = [*schedule, (coming_ns - coming * tick_ns, foreseen[2])]
+        due = (coming_ns + self._pace_ns) // tick_ns
+        while at < due:
+            state = self._next(state, schedule, torque)
+            ahead.append(state)
+            at += 1
+            torque, schedule = foreseen[2], []
 
     # -- heat ---------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from bench.arm import arm_description, drivetrain
 from bench.errors import TwinError
+from bench.instruments import dynamixel_frames as frames
 from bench.instruments.ati_file import AtiCalibration
 from bench.profile.rig_arm import ArmRig
 from bench.profile.twin import FAULTS, befalls
@@ -263,3 +265,56 @@ def test_a_faults_change_is_told_as_the_truth_of_now(lab: MakeLab) -> None:
     with built.world.lock:
         built.faults.inject("payload_changed", {"mass": "0.7 kg"})
     assert (old, built.view.truth({})["payload"]["mass"]) == (0.0, 0.7)
+
+
+# -- worked ahead -----------------------------------------------------------------------------------------------------
+
+
+def test_servos_foresee_goals_on_their_way_and_nothing_follows_from_it(lab: MakeLab) -> None:
+    """Against a line that foresees nothing, whatever becomes of the goals on their way."""
+    tables = []
+    for blind in (True, False):
+        built = lab()
+        world, wire, servos = built.world, built.wires["arm"], built.servos
+        if blind:
+            wire._foresee = None
+        ids = [servo.id for servo in servos.servos]
+        foreseen = []
+        with world.lock:
+            wire.open("test", servos.baud)
+            world.move_to(700_000_000)
+            for servo_id in ids:
+                wire.write(frames.write(servo_id, 512, b"\x01"))
+                world.move_to(world.now_ns + 5_000_000)
+            start = world.now_ns
+            for k in range(24):
+                world.move_to(start + k * 4_000_000 + 1_130_000)
+                world.work_ahead()
+                goals = {i: struct.pack("<h", (k * 37 + 11 * i) % 200) for i in ids}
+                if k == 8:
+                    goals[13] = struct.pack("<h", 32_000)  # beyond its limit
+                packet = frames.sync_write(550, 2, goals)
+                if k == 5:  # in two pieces
+                    wire.write(packet[:9])
+                    packet = packet[9:]
+                wire.write(packet)
+                if world.foreseen:
+                    foreseen.append(k)
+                    world.work_ahead()
+                if k == 11:
+                    servos.mute(13)
+                elif k == 13:
+                    servos.mute(13, False)
+                elif k == 15:  # lost on the way
+                    wire.unplug()
+                    world.move_to(world.now_ns + 1_000_000)
+                    wire.unplug(False)
+                elif k == 18:
+                    servos.inject_fault(1, 0x20)
+                elif k == 21:
+                    built.bus.set_digital("Dev1/port0/line1", False)
+            world.move_to(start + 100_000_000)
+        assert foreseen == ([] if blind else [k for k in range(22) if k != 5])
+        tables.append(np.hstack([built.plant.history.column(name) for name in ("axis_position", "motor_torque")]))
+    assert np.array_equal(*tables)
+    assert np.ptp(tables[0], axis=0).min() > 0.0

@@ -176,6 +176,68 @@ def test_what_was_worked_ahead_is_dropped_when_a_command_comes_early(build: Buil
     assert np.array_equal(*tables)
 
 
+def forewarned(b: Any, foresee: bool) -> Floats:
+    """A loop whose commands are mostly foreseen: rightly, with other currents, at another time, or in vain."""
+    b.release()
+    arm, start = b.arm, b.world.now_ns
+    weight = arm.state.force
+    for k in range(48):
+        at = start + k * 4_000_000
+        b.to((at + 1_130_000) * 1e-9)
+        wanted = [u + way * math.sin(0.2 * k + i) for i, (u, way) in enumerate(zip(weight, WAY, strict=True))]
+        told = [u / axis.torque_per_current for u, axis in zip(wanted, arm.truth.axes, strict=True)]
+        if foresee:
+            with b.world.lock:
+                b.world.work_ahead()
+                if k % 7 == 3:
+                    told[2] += 0.5
+                if k % 11 != 5:
+                    arm.foresee_currents(at + 1_440_000 + (500_000 if k % 5 == 2 else 0), told)
+                    b.world.work_ahead()
+        if k == 20:
+            b.to((at + 1_200_000) * 1e-9)
+            with b.world.lock:
+                arm.release_brakes(False)  # they close while more is foreseen
+        if k % 6 == 4:
+            continue  # it never came
+        b.to((at + 1_440_000) * 1e-9)
+        b.drive(wanted)
+        with b.world.lock:
+            b.world.work_ahead()
+    b.to((start + 200_000_000) * 1e-9)
+    table: Floats = np.hstack(
+        [arm.history.column(name) for name in ("joint_position", "axis_position", "wrench", "motor_torque")]
+    )
+    return table
+
+
+def test_what_is_foreseen_changes_nothing_whether_it_comes_or_not(build: Build, bench: MakeBench) -> None:
+    assert np.array_equal(forewarned(bench(build()), False), forewarned(bench(build()), True))
+
+
+def test_a_command_that_came_as_foreseen_was_worked_ahead(build: Build, bench: MakeBench) -> None:
+    b = bench(build())
+    b.release()
+    start, weight = b.world.now_ns, b.arm.state.force
+    steps: list[int] = []
+    step = b.arm.stepper.step
+    for k in range(4):
+        b.to((start + k * 4_000_000 + 1_130_000) * 1e-9)
+        wanted = [u + 0.1 * (k + 1) for u in weight]
+        with b.world.lock:
+            told = [u / axis.torque_per_current for u, axis in zip(wanted, b.arm.truth.axes, strict=True)]
+            b.arm.foresee_currents(b.world.now_ns + 310_000, told)
+            b.world.work_ahead()
+        b.arm.stepper.step = lambda *a: steps.append(len(steps)) or step(*a)
+        b.to((start + k * 4_000_000 + 1_440_000) * 1e-9)
+        b.drive(wanted)
+        b.to((start + k * 4_000_000 + 4_200_000) * 1e-9)
+        b.arm.stepper.step = step
+        if k < 2:
+            steps.clear()  # it does not know yet how evenly they come
+    assert steps == []
+
+
 def test_servos_see_shaft_angles_and_currents(build: Build, bench: MakeBench) -> None:
     truth = build()
     axes = tuple(replace(axis, direction=-1, zero=0.3) for axis in truth.axes)
