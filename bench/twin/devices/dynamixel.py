@@ -109,10 +109,10 @@ class DynamixelArm:
 
         Returns whether the plant was told.
         """
-        if self._plant_foresees is None:
+        if self._plant_foresees is None or len(data) < 10 or data[7] != 0x83:
             return False
         packet = self._cutter.foresee(data)
-        if packet is None or packet.code != 0x83 or packet.to != EVERYBODY or len(packet.parameters) < 5:
+        if packet is None or packet.to != EVERYBODY or len(packet.parameters) < 5:
             return False
         given = packet.parameters
         address, count = _TWO_SHORTS.unpack_from(given)

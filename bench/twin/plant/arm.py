@@ -74,10 +74,15 @@ class Arm:
         self._heat = [0.0] * n  # A² s since the last figure
         self._heated_ns = 0
         self._nil = [0.0] * n
-        self._rippling = [(a.ripple, a.ripple_per_revolution * a.shaft_per_axis, a.ripple_phase) for a in truth.axes]
-        self._ripples = any(axis.ripple != 0.0 for axis in truth.axes)
+        self._take_constants()
         self._record(self.state)
         world.on_idle.append(self._work_ahead)
+
+    def _take_constants(self) -> None:
+        axes = self.truth.axes
+        self._shafts = [(axis.zero, axis.shaft_per_axis, axis.current_noise) for axis in axes]
+        self._inertias = [axis.inertia for axis in axes]
+        self._motors = [(axis.max_current, axis.torque_per_current) for axis in axes]
 
     def _stepper(self) -> ArmStepper:
         return ArmStepper(self.truth, self.tick_ns * 1e-9 / self.substeps)
@@ -88,16 +93,17 @@ class Arm:
         """See the interface."""
         self.catch_up()
         now_ns = self.world.now_ns
-        ahead, s = (now_ns - self._tick * self.tick_ns) * 1e-9, self.state
+        ahead, s, n = (now_ns - self._tick * self.tick_ns) * 1e-9, self.state, self.axes
         angles, speeds, currents = [], [], []
-        noise = self._noise.normal(self._tick * self.axes, self.axes).tolist()
-        for axis, theta, w, alpha, estimate, current, x in zip(
-            self.truth.axes, s.theta, s.w, s.alpha, s.estimate, self.currents, noise, strict=True
+        noise = self._noise.normal(self._tick * n, n).tolist()
+        turned: list[float] = s.values[: 3 * n].tolist()  # theta, q, estimate
+        further, powered = 0.5 * ahead, self._powered
+        for (zero, per, noisy), theta, estimate, w, alpha, current, x in zip(
+            self._shafts, turned, turned[2 * n :], s.speeds, s.alpha, self.currents, noise, strict=False
         ):
-            per = axis.shaft_per_axis
-            angles.append(axis.zero + per * (theta + ahead * (w + 0.5 * ahead * alpha)))
+            angles.append(zero + per * (theta + ahead * (w + further * alpha)))
             speeds.append(per * estimate)
-            currents.append(current + axis.current_noise * x if self._powered else 0.0)
+            currents.append(current + noisy * x if powered else 0.0)
         for stuck, angle in self._stuck.items():
             angles[stuck], speeds[stuck] = angle, 0.0
         return angles, speeds, currents
@@ -128,12 +134,12 @@ class Arm:
     def _made(self, wanted_a: Sequence[float | None]) -> list[float]:
         """The currents the motors carry when these are wanted of them."""
         return [
-            0.0 if current is None else min(max(current, -axis.max_current), axis.max_current)
-            for current, axis in zip(wanted_a, self.truth.axes, strict=True)
+            0.0 if current is None else -most if current < -most else most if current > most else current
+            for current, (most, _) in zip(wanted_a, self._motors, strict=True)
         ]
 
     def _torques(self, currents: list[float]) -> list[float]:
-        return [axis.torque_per_current * current for axis, current in zip(self.truth.axes, currents, strict=True)]
+        return [per * current for (_, per), current in zip(self._motors, currents, strict=True)]
 
     def _drive(self, currents: list[float]) -> None:
         """From now on the motors carry these currents."""
@@ -228,6 +234,7 @@ class Arm:
         self.catch_up()
         self._forget_what_was_worked_ahead()
         self.truth = truth
+        self._take_constants()
         self.stepper = self._stepper()
         self.stepper.brake(self._braked)
         self.state = self.stepper.renewed(self.state)
@@ -267,7 +274,7 @@ class Arm:
             return state
         for part in range(self.substeps):
             torque, lead = self._mean(schedule, before, part) if schedule else (before, self._nil)
-            state = self.stepper.step(state, torque, lead, self._rippled(state, torque) if self._ripples else None)
+            state = self.stepper.step(state, torque, lead)
         return state
 
     @staticmethod
@@ -281,6 +288,16 @@ class Arm:
     ) -> tuple[list[float], list[float]]:
         """Mean torque of a substep, and what its unevenness adds to the way made in it."""
         length = self.tick_ns / self.substeps
+        h2 = (length * 1e-9) ** 2
+        if len(schedule) == 1:
+            when, torque = schedule[0]
+            early = min(max(when / length - part, 0.0), 1.0)
+            late = 1.0 - early
+            return (
+                [early * old + late * new for old, new in zip(before, torque, strict=True)],
+                [0.5 * h2 * early * late * (old - new) / inertia
+                 for old, new, inertia in zip(before, torque, self._inertias, strict=True)],
+            )  # fmt: skip
         now, at = before, 0.0
         mean, first = [0.0] * self.axes, [0.0] * self.axes  # and the integral of (1 - s) u
         for when, torque in [*schedule, (self.tick_ns, self._nil)]:
@@ -292,19 +309,8 @@ class Arm:
                 first = [f + weight * u for f, u in zip(first, now, strict=True)]
                 at = to
             now = torque
-        h2 = (length * 1e-9) ** 2
-        lead = [
-            h2 / axis.inertia * (f - 0.5 * m) for axis, f, m in zip(self.truth.axes, first, mean, strict=True)
-        ]  # fmt: skip
+        lead = [h2 / inertia * (f - 0.5 * m) for inertia, f, m in zip(self._inertias, first, mean, strict=True)]
         return mean, lead
-
-    def _rippled(self, s: ArmState, torque: list[float]) -> list[float]:
-        """The torque with what is added by where the shafts stand in the middle of the step."""
-        half = 0.5e-9 * self.tick_ns / self.substeps
-        return [
-            u + size * math.sin(periods * (theta + half * w) + phase)
-            for u, (size, periods, phase), theta, w in zip(torque, self._rippling, s.theta, s.w, strict=True)
-        ]
 
     def _work_ahead(self) -> None:
         """Step up to where the next currents are due, as far as they come evenly; dropped when others come before.

@@ -39,10 +39,12 @@ STATE = (
 GIVEN = ("torque", "lead", "jump")
 #: What a step is linear in.
 FROM = (*STATE, *GIVEN)
+#: What else than the state comes out of a step, in the places of ``GIVEN``: how much further than by their mean speeds
+#: the axes got, their speeds once more, and where the shafts' ripple stands in the middle of the step to come [rad].
+BESIDE = ("more", "w_again", "turned")
 #: What a step makes of it, motors at rest: the residual of the motors' equations at the guess, and the guess, of their
-#: mean speeds; the next state, forces and acceleration yet to be found; how much further than by their mean speeds the
-#: axes got, and their speeds once more.
-TO = ("residual", "guess", *STATE, "more", "w_again")
+#: mean speeds; the next state, forces and acceleration yet to be found; and the rest.
+TO = ("residual", "guess", *STATE, *BESIDE)
 #: What is added to all but residual and guess by the motors' mean speeds and by the changes of the bristles.
 ADDED = ("wm", "db")
 #: Between the two: mean link speeds, corrections of joints and of axes.
@@ -61,9 +63,9 @@ class Contact:
 class Matrices:
     """A step's constants about one pose.
 
-    ``flow`` (19n, 15n) and ``given`` (19n, 3n) map ``FROM`` to ``TO``; ``added`` (17n, 2n) maps ``ADDED`` to ``TO`` but
-    for residual and guess. Of the motors' own equations, friction left out, ``diagonal`` (n,) is what an axis feels of
-    its own mean speed, ``between`` (n, n) what it feels of the others', ``coupled`` how much of that at most.
+    ``flow`` (20n, 18n) maps ``FROM`` to ``TO``; ``added`` (18n, 2n) maps ``ADDED`` to all of it but residual and
+    guess. Of the motors' own equations, friction left out, ``diagonal`` (n,) is what an axis feels of its own mean
+    speed, ``between`` (n, n) what it feels of the others', ``coupled`` how much of that at most.
     ``acceleration`` (n, 8n) maps ``x`` … ``force`` to what the links accelerate more than ``force`` was computed with.
     """
 
@@ -71,7 +73,6 @@ class Matrices:
     stops: tuple[bool, ...]
     contact: Contact | None
     flow: Floats
-    given: Floats
     added: Floats
     diagonal: list[float]
     between: Floats
@@ -145,6 +146,8 @@ class Builder:
         put("w", wm=2.0 * one, w=-one)
         put("w_again", wm=2.0 * one, w=-one)
         put("v", vm=2.0 * one, v=-one)
+        periods = np.array([axis.ripple_per_revolution * axis.shaft_per_axis for axis in truth.axes])
+        made[goes["turned"]] = periods[:, None] * (made[goes["theta"]] + 0.5 * h * made[goes["w"]])
         put("alpha", wm=2.0 / h * one, w=-2.0 / h * one)
         for to, name in (
             ("earlier", "alpha"), ("with_a", "accel"), ("force_before", "force"), ("with_before", "with_a"),
@@ -207,7 +210,7 @@ class Builder:
         added[:, :n] += self._through @ by_motors
         own = np.diag(system).copy()
         between = system - np.diag(own)
-        dashed, known = loose * d, n * len(STATE)
+        dashed = loose * d
         acceleration = np.zeros((n, 8 * n))
         for at_block, block in ((0, loose * k), (1, dashed @ a), (2, -dashed), (6, loose), (7, -loose)):
             acceleration[:, at_block * n : (at_block + 1) * n] = block
@@ -215,8 +218,7 @@ class Builder:
             pose=list(pose),
             stops=stops,
             contact=contact,
-            flow=np.ascontiguousarray(flow[:, :known]),
-            given=np.ascontiguousarray(flow[:, known:]),
+            flow=flow,
             added=added,
             diagonal=own.tolist(),
             between=between,

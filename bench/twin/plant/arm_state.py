@@ -35,6 +35,7 @@ class Block:
     def __set__(self, state: ArmState, given: Any) -> None:
         n = state.n
         state.values[self.index * n : (self.index + 1) * n] = given
+        state.turned = []
 
 
 class ArmState:
@@ -42,8 +43,8 @@ class ArmState:
 
     Attributes
     ----------
-    values : ndarray (15 n,)
-        The parts named in :data:`bench.twin.plant.arm_matrices.STATE`.
+    values : ndarray (18 n,)
+        The parts named in :data:`bench.twin.plant.arm_matrices.STATE`; behind them a step puts what it is given.
     bristle, speeds, drag, torque : list (n,)
         Torque of the bristles [N.m]; the axes' speeds, as in ``values``; the last slopes of friction over speed; the
         motors' mean torque since the step before.
@@ -51,6 +52,8 @@ class ArmState:
         Wrench of the tool on the sensor [N, N.m], sensor frame.
     contact_force : float
         Of the tip on what it presses [N].
+    turned : list (n,)
+        Where the shafts' ripple stands in the middle of the step to come [rad]; empty: to be found.
     age : int
         Steps until positions are looked at more closely, down to 0.
     near_stop : bool
@@ -59,7 +62,7 @@ class ArmState:
 
     __slots__ = (
         "age", "bristle", "contact_force", "drag", "felt", "matrices", "n", "near_stop", "speeds", "surface", "torque",
-        "values",
+        "turned", "values",
     )  # fmt: skip
     felt: Floats
 
@@ -79,8 +82,9 @@ class ArmState:
         surface: Surface | None,
         age: int,
         near_stop: bool,
+        turned: list[float],
     ) -> None:
-        self.n, self.values = n, values
+        self.n, self.values, self.turned = n, values, turned
         self.bristle, self.speeds, self.drag, self.torque = bristle, speeds, drag, torque
         self.matrices, self.surface = matrices, surface
         self.age, self.near_stop, self.contact_force = age, near_stop, 0.0
@@ -89,7 +93,7 @@ class ArmState:
         """An independent one."""
         other = ArmState(
             self.n, self.values.copy(), self.bristle, self.speeds, self.drag, self.torque, self.matrices, self.surface,
-            self.age, self.near_stop,
+            self.age, self.near_stop, self.turned,
         )  # fmt: skip
         other.felt, other.contact_force = self.felt, self.contact_force
         return other
@@ -103,6 +107,7 @@ class ArmState:
     def w(self, speeds: list[float]) -> None:
         self.speeds = [float(speed) for speed in speeds]
         self.values[4 * self.n : 5 * self.n] = self.speeds
+        self.turned = []
 
     def now_is_before(self) -> None:
         """Let what is extrapolated from the step before have no slope: there was none."""

@@ -10,7 +10,7 @@ done in a few products, since the twin runs in plain Python.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp
+from math import exp, sin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bench.errors import TwinError
 from bench.twin.plant.arm_contact import Surface
 from bench.twin.plant.arm_engine import ArmEngine
-from bench.twin.plant.arm_matrices import STATE, Builder, Contact, Matrices
+from bench.twin.plant.arm_matrices import FROM, STATE, Builder, Contact, Matrices
 from bench.twin.plant.arm_state import LOOK_STEPS, ArmState
 from bench.twin.plant.arm_truth import ArmTruth
 
@@ -69,6 +69,10 @@ class ArmStepper:
         self._q, self._v, self._push = slice(n, 2 * n), slice(5 * n, 6 * n), slice(9 * n, 10 * n)
         self._force, self._with_a = slice(10 * n, 11 * n), slice(11 * n, 12 * n)
         self._accel, self._moving = slice(14 * n, 15 * n), slice(3 * n, 11 * n)
+        self._beside, self._given = len(STATE) * n, slice(len(STATE) * n, len(FROM) * n)
+        self._ripple = [(a.ripple, a.ripple_phase) for a in truth.axes]
+        self._periods = [a.ripple_per_revolution * a.shaft_per_axis for a in truth.axes]
+        self._ripples = any(size != 0.0 for size, _ in self._ripple)
         self._constants: list[AxisConstants] = []
         self.brake(True)
 
@@ -112,8 +116,8 @@ class ArmStepper:
         twist = weight / self.builder.stiffness
         bristle = -(truth.coupling.T @ weight) - [axis.offset for axis in truth.axes]
         matrices = self.builder.build(joints.tolist(), self.engine.mass_matrix(), self._free, None)
-        rest, values = self._nil, np.zeros(self.n * len(STATE))
-        state = ArmState(self.n, values, bristle.tolist(), rest, rest, rest, matrices, surface, 0, True)
+        rest, values = self._nil, np.zeros(self.n * len(FROM))
+        state = ArmState(self.n, values, bristle.tolist(), rest, rest, rest, matrices, surface, 0, True, [])
         state.theta = np.linalg.solve(truth.coupling, joints + twist - truth.offset)
         state.q, state.x = joints, twist
         self._look(state)
@@ -125,7 +129,7 @@ class ArmStepper:
         self.engine.move(np.array(before.q), np.array(before.v))
         state = before.copy()
         state.matrices = self.builder.build(before.q, self.engine.mass_matrix(), self._free, None)
-        state.age = 0
+        state.age, state.turned = 0, []
         state.values[self._with_a] = state.values[self._accel]
         self._look(state)
         state.now_is_before()
@@ -195,7 +199,13 @@ class ArmStepper:
 
     # -- a step -------------------------------------------------------------------------------------------------------
 
-    def step(self, s: ArmState, torque: list[float], lead: list[float], turning: list[float] | None = None) -> ArmState:
+    def _rippled(self, s: ArmState, torque: list[float]) -> list[float]:
+        """What turns the axes: the motors' torque with what is added by where the shafts stand."""
+        half = 0.5 * self.h
+        turned = s.turned or [k * (at + half * w) for k, at, w in zip(self._periods, s.theta, s.w, strict=True)]
+        return [u + size * sin(at + phase) for u, at, (size, phase) in zip(torque, turned, self._ripple, strict=True)]
+
+    def step(self, s: ArmState, torque: list[float], lead: list[float]) -> ArmState:
         """Return the state one step on.
 
         Parameters
@@ -204,8 +214,6 @@ class ArmStepper:
             Of the motors, true, at the axes, in the mean over the step [N.m].
         lead : list (n,)
             How much further than by their mean the axes get in the step [rad]: a torque that comes early gets further.
-        turning : list (n,), optional
-            What really turns the axes, if more than the motors' own torque.
 
         Raises
         ------
@@ -218,8 +226,8 @@ class ArmStepper:
             jump = [
                 (u - before) / (d + f) for u, before, d, f in zip(torque, s.torque, m.diagonal, s.drag, strict=True)
             ]
+        x[self._given] = (self._rippled(s, torque) if self._ripples else torque) + lead + jump
         flow = m.flow.dot(x)
-        flow += m.given.dot(np.array((torque if turning is None else turning) + lead + jump))
         head: list[float] = flow[: 2 * n].tolist()
         linear, guess = head[:n], head[n:]
         speeds, drag, changes, holds, largest = self._rub(s, linear, guess, guess)
@@ -235,12 +243,12 @@ class ArmStepper:
             speeds, drag, changes, holds, largest = self._rub(s, linear, guess, speeds)
         gone = m.added.dot(np.array(speeds + changes))
         gone += flow[2 * n :]
-        size = x.size
-        rest: list[float] = gone[size:].tolist()
+        rest: list[float] = gone[self._beside :].tolist()
         bristle = [b + db + hold * more for b, db, hold, more in zip(s.bristle, changes, holds, rest[:n], strict=True)]
         after = ArmState(
-            n, gone[:size], bristle, rest[n:], drag, torque, m, s.surface, (s.age or LOOK_STEPS) - 1, s.near_stop
-        )
+            n, gone, bristle, rest[n : 2 * n], drag, torque, m, s.surface, (s.age or LOOK_STEPS) - 1, s.near_stop,
+            rest[2 * n :],
+        )  # fmt: skip
         self._look(after)
         return after
 

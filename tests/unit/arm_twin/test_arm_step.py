@@ -42,6 +42,8 @@ def equations(truth: ArmTruth, torque: Floats) -> Callable[[float, Floats], Floa
     coulomb, excess, vs = (column(truth, key) for key in ("coulomb", "stribeck_excess", "stribeck_velocity"))
     s0, s1, s2 = (column(truth, key) for key in ("bristle_stiffness", "bristle_damping", "viscous"))
     offset, inertia, nil = column(truth, "offset"), column(truth, "inertia"), [0.0] * n
+    ripple, phase = column(truth, "ripple"), column(truth, "ripple_phase")
+    periods = column(truth, "ripple_per_revolution") * column(truth, "shaft_per_axis")
 
     def rates(_: float, y: Floats) -> Floats:
         theta, w, q, v, bristle = y.reshape(5, n)
@@ -50,7 +52,8 @@ def equations(truth: ArmTruth, torque: Floats) -> Callable[[float, Floats], Floa
         level = coulomb + excess * np.exp(-((w / vs) ** 2))
         bent = w - np.divide(np.abs(w) * bristle, level, out=np.zeros(n), where=level > 0)
         friction = np.where(level > 0, bristle + s1 * bent, 0.0) + s2 * w + offset
-        wd = (torque - friction - truth.coupling.T @ tau) / inertia
+        driven = torque + ripple * np.sin(periods * theta + phase)
+        wd = (driven - friction - truth.coupling.T @ tau) / inertia
         vd = np.linalg.solve(engine.mass_matrix(), tau - np.array(engine.torque(nil)))
         return np.concatenate([w, wd, v, vd, s0 * bent * (level > 0)])
 
@@ -163,6 +166,7 @@ def test_energy_only_falls_with_friction(build: Build) -> None:
 
 def test_brakes_hold_the_arm_and_its_springs_carry_the_weight(build: Build) -> None:
     truth = build(specimen="payload_1kg")
+    truth = replace(truth, axes=tuple(replace(axis, ripple=0.0) for axis in truth.axes))
     stepper = ArmStepper(truth, 1e-3)
     state = stepper.at_rest(POSE, None)
     load = np.array(state.force)
