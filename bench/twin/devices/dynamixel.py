@@ -29,7 +29,7 @@ BOOT_NS = 400_000_000
 PING_SLOT_NS = 3_000_000
 """A servo answers a ping to everybody after its id times this [ns]."""
 SUPERVISION_NS = 50_000_000
-_TWO_SHORTS = struct.Struct("<HH")
+_TWO_SHORTS, _GOAL = struct.Struct("<HH"), struct.Struct("<Bh")
 _CLEAR_TURNS = b"\x01\x44\x58\x4c\x22"
 
 
@@ -77,6 +77,8 @@ class DynamixelArm:
         self.servos = [_servo(spec, baud, return_delay_us) for spec in servos]
         if len(servos) != plant.axes:
             raise TwinError(f"{len(servos)} servos for {plant.axes} axes", where="twin device", remedy="one an axis")
+        goals = {servo.goal_at for servo in self.servos}
+        self._goals_at = goals.pop() if len(goals) == 1 else -1  # servos of two series keep them in two places
         self._heard_ns = 0
         self._currents: list[float | None] = [None] * len(servos)
         self._timer: Timer | None = None
@@ -115,15 +117,12 @@ class DynamixelArm:
         if packet is None or packet.to != EVERYBODY or len(packet.parameters) < 5:
             return False
         given = packet.parameters
-        address, count = _TWO_SHORTS.unpack_from(given)
-        if count != 2:
+        if _TWO_SHORTS.unpack_from(given) != (self._goals_at, 2):
             return False
         goals: dict[Servo, int] = {}
-        for at in range(4, len(given) - 2, 3):
-            for servo in self._talk.obeying(given[at]):
-                if servo.goal_at != address:
-                    return False
-                goals[servo] = (given[at + 1] | given[at + 2] << 8 ^ 0x8000) - 0x8000
+        for servo_id, goal in _GOAL.iter_unpack(given[4 : len(given) - (len(given) - 4) % 3]):
+            for servo in self._talk.obeying(servo_id):
+                goals[servo] = goal
         currents = [servo.current_a(goals.get(servo)) for servo in self.servos]
         if currents == self._currents:
             return False
@@ -278,14 +277,22 @@ class DynamixelArm:
         if len(given) < 5:
             return
         address, count = _TWO_SHORTS.unpack_from(given)
-        talk = self._talk
+        if count == 2 and self._goals_at == address:
+            self._write_goals(given)
+            return
         for at in range(4, len(given) - count, count + 1):
-            data = given[at + 1 : at + 1 + count]
-            for servo in talk.obeying(given[at]):
-                servo.write(address, data)
+            for servo in self._talk.obeying(given[at]):
+                servo.write(address, given[at + 1 : at + 1 + count])
         self._drive()
-        if count != 2:  # goal currents come every few milliseconds and start nothing to watch over
+        if count != 2:
             self._watch()
+
+    def _write_goals(self, given: bytes) -> None:
+        """Goal currents alone: they come every few milliseconds and start nothing to watch over."""
+        for servo_id, goal in _GOAL.iter_unpack(given[4 : len(given) - (len(given) - 4) % 3]):
+            for servo in self._talk.obeying(servo_id):
+                servo.write_goal(goal)
+        self._drive()
 
     def _bulk_write(self, packet: Instruction) -> None:
         given, at = packet.parameters, 0

@@ -68,7 +68,7 @@ class Servo:
         self._registered: tuple[int, bytes] | None = None
         self._turns = 0  # counts of whole turns that are added to what the motor's encoder says
         self._offset = 0
-        self._sign = 1
+        self._sign, self._unit_a = 1, model.current_unit_a
         self.factory_reset(keep=0xFF)
         self.set("firmware", firmware)
         self.set("id", servo_id)
@@ -144,10 +144,11 @@ class Servo:
             return None
         if memory[self._watchdog_at] == TRIPPED:
             return 0.0
-        if goal is None or self.refused_goal(goal):
+        at = self._limit_at
+        if goal is None or abs(goal) > memory[at] | memory[at + 1] << 8:  # beyond the limit: refused
             goal = _SHORT.unpack_from(memory, self.goal_at)[0]
             assert goal is not None
-        return self._sign * goal * self.model.current_unit_a
+        return goal * self._unit_a
 
     # -- instructions -------------------------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class Servo:
     def refresh(self, position_rad: float, velocity_rad_s: float, current_a: float, now_ns: int) -> None:
         """Take what the sensors measure."""
         sign = self._sign
-        current = round(sign * current_a / self.model.current_unit_a)
+        current = round(current_a / self._unit_a)
         velocity = round(sign * velocity_rad_s * self._per_rad_s)
         position = sign * round(position_rad * self._per_radian) + self._turns + self._offset
         if not -0x8000 <= current < 0x8000:
@@ -215,18 +216,14 @@ class Servo:
 
     def write_goal(self, current: int) -> int:
         """Write the goal current alone, as :meth:`write` does."""
-        error = self.refused_goal(current)
-        if not error:
-            _SHORT.pack_into(self.memory, self.goal_at, current)
-        return error
-
-    def refused_goal(self, current: int) -> int:
-        """The error of writing this goal current."""
         memory, at = self.memory, self._limit_at
         if memory[self._watchdog_at] == TRIPPED:
             return RANGE_ERROR
         limit = memory[at] | memory[at + 1] << 8
-        return 0 if -limit <= current <= limit else LIMIT_ERROR
+        if not -limit <= current <= limit:
+            return LIMIT_ERROR
+        _SHORT.pack_into(memory, self.goal_at, current)
+        return 0
 
     def _refused(self, entry: Entry, value: int) -> int:
         assert entry.low is not None
@@ -336,6 +333,7 @@ class Servo:
         self.id = self.get("id")
         self.baud = self.model.bauds[self.get("baud_rate")]
         self._sign = -1 if self.get("drive_mode") & 1 else 1
+        self._unit_a = self._sign * self.model.current_unit_a
         self._offset = self.get("homing_offset")
         self.on_roster()
 
