@@ -1,16 +1,25 @@
-"""What an arm's control loop adds to its bus: whole ticks, recording, DAQ and watches included, against bytes alone.
+"""What an arm's control loop costs: whole ticks, recording, DAQ and watches included, against two bare sides.
 
-All sides use the same line to the same twin, in turns of a second, so that other load on the machine meets each. The
-bare side waits for its tick, writes the bytes of a sync read, takes the reply, and writes the bytes of a sync write: no
-driver, no gate, no controller, no record, no DAQ. What the driver adds to that is told as well.
+What is compared takes turns of a second, so that other load on the machine meets each side.
+
+- Bytes alone, on the same line to the same twin: wait for the tick, write the bytes of a sync read, take the reply,
+  write the bytes of a sync write: no driver, no gate, no controller, no record, no DAQ. What the driver adds to that is
+  told as well.
+- A bare exchange, which has none of our code in it: two Python processes in lock-step over a local socket, of which
+  each counts to a thousand before it sends. How fast a machine runs the twin goes with that, so what the twin costs is
+  asserted in it. How many times faster than real time the twin runs on *this* machine is told as it was measured; no
+  test can assert it for machines of any speed and any load.
 """
 
 from __future__ import annotations
 
 import math
+import socket
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,13 +39,24 @@ from bench.station_arm import ArmStation
 pytestmark = [pytest.mark.performance, pytest.mark.slow]
 
 MOST_TICK = 1.5
-FASTER = 8.0
-#: On a machine whose empty Python loop takes longer than this a turn [s], the twin may be slower by as much.
-TURN_S = 40e-9
+#: A tick may cost so many bare exchanges.
+MOST_EXCHANGES = 6.0
+COUNTED = 1000
 TICKS = 250
 PERIOD_NS = 4_000_000
 PAIRS = 10
-SPEED_S, TRIES = 10.0, 4
+FORCED_S = 10.0
+
+OTHER_SIDE = f"""
+import socket, sys
+line = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while data := line.recv(4096):
+    x = 0.0
+    for i in range({COUNTED}):
+        x = i * 1.5 + 2.0
+    line.sendall(data)
+"""
 
 
 class Bus:
@@ -76,13 +96,31 @@ class Bus:
         self.port.write(self.command)
 
 
-def turn_s() -> float:
-    """Return what a turn of an empty loop takes [s]."""
-    began, x = time.thread_time(), 0.0
-    for i in range(300_000):
-        x = i * 1.5 + 2.0
-    assert x > 0.0
-    return (time.thread_time() - began) / 300_000
+@pytest.fixture
+def exchanges() -> Iterator[Callable[[], float]]:
+    """Return the wall time of a bare exchange [s], of as many as a second has ticks."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20.0)
+        script = [sys.executable, "-c", OTHER_SIDE, str(server.getsockname()[1])]
+        with subprocess.Popen(script) as other:
+            line, _ = server.accept()
+            line.settimeout(20.0)
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+            def exchanged() -> float:
+                x, began = 0.0, time.perf_counter()
+                for _ in range(TICKS):
+                    for i in range(COUNTED):
+                        x = i * 1.5 + 2.0
+                    line.sendall(b"x" * 64)
+                    line.recv(4096)
+                assert x > 0.0
+                return (time.perf_counter() - began) / TICKS
+
+            exchanged()
+            yield exchanged
+            line.close()
+            other.wait(20.0)
 
 
 class Sway:
@@ -167,40 +205,62 @@ def test_a_tick_costs_at_most_half_more_than_its_bytes(
     assert ratio <= MOST_TICK, told
 
 
-@pytest.mark.parametrize("forced", [False, True], ids=["", "force"])
-def test_the_twin_runs_an_arm_eight_times_faster_than_the_lab(
+def test_a_tick_with_its_twin_costs_few_bare_exchanges_between_two_processes(
     open_rig: Callable[..., Any],
     record: Callable[[ArmStation], RunWriter],
+    exchanges: Callable[[], float],
     record_property: Callable[[str, object], None],
-    forced: bool,
 ) -> None:
-    """With the wrist sensor read at every tick it is told only: a controlled force lasts for seconds."""
     with open_rig("bare_tool", rig="full_arm", seed=1) as station, record(station) as writer:
         recording = ArmRecording(station, writer, planned_s=60.0)
         recording.start()
-        recording.force_ticks(forced)
         controller = Sway(recording, 0.1)
         recording.run(controller, 1.0)
-        found: list[tuple[float, float]] = []
-        for _ in range(1 if forced else TRIES):
-            slower = max(1.0, turn_s() / TURN_S)
-            world, wall = station.clock.now_ns(), time.perf_counter()
-            view = recording.run(controller, SPEED_S)
-            faster = (station.clock.now_ns() - world) * 1e-9 / (time.perf_counter() - wall)
-            found.append((faster * slower, faster))
-            if found[-1][0] >= FASTER:
-                break
+        bare: list[float] = []
+        loop: list[float] = []
+        for _ in range(PAIRS):
+            bare.append(exchanges())
+            began = time.perf_counter()
+            view = recording.run(controller, TICKS * 0.004)
+            loop.append((time.perf_counter() - began) / len(view.time_s))
+        assert np.ptp(view.position, axis=0).min() > 0.05
+        recording.stop()
+        assert recording.timing.missed == 0
+        path = writer.close("COMPLETE")
+    with Run.open(path) as run:
+        assert len(run.get("force_z").values) > 1000 * PAIRS
+    pairs = sorted(zip(bare, loop, strict=True), key=sum)[: PAIRS // 2]
+    ratio = statistics.median(ticked / alone for alone, ticked in pairs)
+    period_s = PERIOD_NS * 1e-9
+    told = (
+        f"{period_s / statistics.median(loop):.1f} x real time here at 250 Hz over the wire, recording included (best "
+        f"second {period_s / min(loop):.1f} x); a tick costs {ratio:.2f} bare exchanges of {1e6 * min(bare):.0f} us"
+    )
+    record_property("arm_speed", told)
+    print(told)
+    assert ratio <= MOST_EXCHANGES, told
+
+
+def test_the_wrist_sensor_can_be_read_at_every_tick(
+    open_rig: Callable[..., Any],
+    record: Callable[[ArmStation], RunWriter],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """What that costs is told only: a controlled force lasts for seconds."""
+    with open_rig("bare_tool", rig="full_arm", seed=1) as station, record(station) as writer:
+        recording = ArmRecording(station, writer, planned_s=60.0)
+        recording.start()
+        recording.force_ticks(True)
+        controller = Sway(recording, 0.1)
+        recording.run(controller, 1.0)
+        began = time.perf_counter()
+        view = recording.run(controller, FORCED_S)
+        faster = FORCED_S / (time.perf_counter() - began)
         assert np.ptp(view.position, axis=0).min() > 0.15
         recording.stop()
         path = writer.close("COMPLETE")
     with Run.open(path) as run:
-        assert len(run.get("force_z").values) > 1000 * SPEED_S * len(found)
-    scaled, faster = max(found)
-    told = (
-        f"{faster:.1f} x real time at 250 Hz over the wire, recording included"
-        f"{', wrist sensor at every tick' if forced else ''}; {scaled:.1f} x where an empty turn takes "
-        f"{TURN_S * 1e9:.0f} ns"
-    )
-    record_property("arm_speed", told)
+        assert len(run.get("force_z").values) > 1000 * FORCED_S
+    told = f"{faster:.1f} x real time here, wrist sensor at every tick"
+    record_property("arm_speed_forced", told)
     print(told)
-    assert forced or scaled >= FASTER, told
