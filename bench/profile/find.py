@@ -48,6 +48,9 @@ def find_profile(kind_folder: str, name: str | Path, root: Path | None = None) -
     found = folder / (given.name if given.suffix == ".toml" else f"{given.name}.toml")
     if str(given) == given.name and found.is_file():
         return found
+    if given.suffix == ".toml" and str(given) != given.name:
+        remedy = near_miss(given.name, sorted(path.name for path in given.parent.glob("*.toml")))
+        raise ProfileError("there is no such file", where=str(given), remedy=remedy or f"Or give a name in {folder}")
     names = sorted(path.stem for path in folder.glob("*.toml"))
     remedy = f"{near_miss(given.stem, names)} Known: {', '.join(names) or 'none'}".strip()
     if not names:

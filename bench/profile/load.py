@@ -153,9 +153,8 @@ def read_text(path: Path) -> tuple[str | None, list[Problem]]:
     except OSError as error:
         return None, [Problem(path, "", str(error.strerror), "a readable file")]
     except UnicodeDecodeError as error:
-        return None, [
-            Problem(path, "", f"byte {error.start} that is not UTF-8", "UTF-8 text", "Save the file as UTF-8")
-        ]
+        hint = "It is no text file" if b"\0" in path.read_bytes()[:512] else "Save the file as UTF-8"
+        return None, [Problem(path, "", f"byte {error.start} that is not UTF-8", "UTF-8 text", hint)]
 
 
 def _load(path: Path, wanted: type[Profile] | None) -> Profile:

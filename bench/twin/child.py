@@ -21,7 +21,7 @@ from typing import Any
 
 from nidaqmx._stubs import nidaqmx_pb2_grpc as rpc
 
-from bench.errors import BenchError
+from bench.errors import BenchError, TwinError
 from bench.profile import find_profile, load_rig, load_twin
 from bench.twin.control import Control
 from bench.twin.devices.nidaqmx_grpc import NiDaqService, serve
@@ -69,12 +69,26 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
 
 
 def _lab(given: argparse.Namespace) -> Lab:
+    faults = _faults(given.faults)
     rig = load_rig(find_profile("rigs", given.rig))
     twin = load_twin(find_profile("twins", given.twin or rig.name))
     lab = build_lab(rig, twin, given.specimen, seed=given.seed, real_time=given.real_time)
-    for fault in json.loads(given.faults):
-        lab.faults.schedule(fault["name"], float(fault.get("at_s", 0.0)), fault.get("parameters", {}))
+    for name, at_s, parameters in faults:
+        lab.faults.schedule(name, at_s, parameters)
     return lab
+
+
+def _faults(text: str) -> list[tuple[str, float, dict[str, Any]]]:
+    """Return name, time and parameters of each fault on the command line."""
+    try:
+        listed = json.loads(text)
+        return [(str(one["name"]), float(one.get("at_s", 0.0)), dict(one.get("parameters", {}))) for one in listed]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise TwinError(
+            f"{text!r} is no list of faults",
+            where="--faults",
+            remedy='Give JSON such as [{"name": "estop_pressed", "at_s": 20}], in quotes of the shell',
+        ) from None
 
 
 class _Running:

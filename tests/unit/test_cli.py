@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -237,6 +238,16 @@ def test_recover_brings_a_killed_run_back_and_leaves_the_original(
     with Run.open(tmp_path / "back.h5") as run:
         assert run.status == "CRASHED"
         assert len(run.channel("contact_force").values) == 20
+
+
+@pytest.mark.parametrize("given", ["estop_pressed", '{"name": "estop_pressed"}', '[{"at_s": 2}]', '["x"]', "5"])
+def test_faults_that_are_no_list_are_told_without_a_traceback(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["twin", "indenter", "--faults", given]) == 2
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert (told["event"], told["kind"]) == ("failed", "TwinError")
+    assert told["error"].startswith(f"--faults: {given!r} is no list of faults. Give JSON such as [")
+    assert shown.err == ""
 
 
 def test_import_names_the_mapping_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -220,6 +220,7 @@ def test_without_a_root_the_folder_here_comes_before_the_profiles_that_come_with
     [
         ("rigs", "indentor", '"indentor". Did you mean "indenter"? Known: full_arm, indenter, indenter_load_cell'),
         ("rigs", "../twins/indenter", "there is no profile"),
+        ("rigs", "elsewhere/mine.toml", "elsewhere/mine.toml: there is no such file. Or give a name in "),
         ("rig", "indenter", '"rig" is no folder of profiles. Did you mean "rigs"?'),
     ],
 )

@@ -185,6 +185,9 @@ def test_a_file_in_another_encoding_is_told_so(tmp_path: Path) -> None:
     file.write_bytes('schema = "bench.rig/1" # µ'.encode("latin-1"))
     with pytest.raises(ProfileError, match="byte 25 that is not UTF-8, expected UTF-8 text"):
         load_profile(file)
+    file.write_bytes(b"\x89HDF\r\n\x1a\n\0\0\0\0")
+    with pytest.raises(ProfileError, match=r"expected UTF-8 text\. It is no text file"):
+        load_profile(file)
 
 
 def test_an_empty_folder_of_profiles_says_that_nothing_is_added_to_it(tmp_path: Path) -> None:
