@@ -161,15 +161,15 @@ class Lease:
         before = self.left_by
         if before is None:
             return
-        self._book.ledger.append(
-            "lease_takeover",
-            key=self.key,
-            rig=self._record["rig"],
-            left_by=str(before),
-            because=self._why,
-            seen_safe=seen,
-        )
         with self._lock, self._held() as descriptor:
+            self._book.ledger.append(
+                "lease_takeover",
+                key=self.key,
+                rig=self._record["rig"],
+                left_by=str(before),
+                because=self._why,
+                seen_safe=seen,
+            )
             self._record = {key: value for key, value in self._record.items() if key != "left"}
             write_record(descriptor, self._record, durable=False)
         self.left_by = None

@@ -186,6 +186,18 @@ def test_one_that_was_taken_for_dead_learns_of_it(book: LeaseBook) -> None:
     assert written(book)["id"] == "somebody's"
 
 
+def test_nothing_is_taken_over_that_somebody_else_has_taken_over_meanwhile(book: LeaseBook, hold: Hold) -> None:
+    holder = hold(KEY)
+    holder.kill()
+    holder.wait(timeout=30)
+    lease = book.acquire(KEY, rig="indenter")
+    rewrite(book, id="somebody's", process=vars(identity_of(os.getppid())))
+    with pytest.raises(LeaseError, match="was lost to"):
+        lease.confirm("line low")
+    assert lease.left_by is not None
+    assert kinds(book) == []
+
+
 def test_another_machines_holder_counts_by_its_signs_of_life(book: LeaseBook) -> None:
     book.acquire(KEY, rig="indenter")
     elsewhere = {"host": "lab-pc-2//", "pid": 1, "started": ""}
