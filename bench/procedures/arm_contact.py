@@ -190,17 +190,25 @@ def creeping(model: ArmModel, q: Floats, forces: Floats, speed: float) -> Floats
 
 
 def zeroed(mover: ArmMover, way: ContactWay, seconds: float, text: str) -> ContactSensor:
-    """Hold the arm in free air and return the wrist sensor's force along the normal, zeroed there."""
-    sensor, readings = ContactSensor(np.array(way.axis)), list[float]()
+    """Hold the arm in free air and return the wrist sensor's force along the normal, zeroed there.
+
+    Raises
+    ------
+    SafetyAbort
+        ``"wrong_load"``: the sensor feels something else than the weight there; nothing is pressed by such a sensor.
+    """
+    sensor, readings = ContactSensor(np.array(way.axis)), list[list[float]]()
     follow = FollowArm(Standing(mover.desired, seconds), mover.output, mover.laws)
     motion = follow.motion
 
     def standing(tick: object, command: object) -> bool:
-        readings.append(sensor.raw(tick.wrench))  # type: ignore[attr-defined]
+        readings.append(list(tick.wrench))  # type: ignore[attr-defined]
         return follow(tick, command)  # type: ignore[arg-type]
 
     mover.recording.run(standing, motion.duration_s + LATE_S, text=text)
-    sensor.zero(readings[len(readings) // 3 :])
+    calm = readings[len(readings) // 3 :]
+    mover.recording.channels.watch.check_free(mover.desired, np.mean(calm, axis=0)[:3])
+    sensor.zero([sensor.raw(wrench) for wrench in calm])
     return sensor
 
 

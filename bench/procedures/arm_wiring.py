@@ -38,7 +38,8 @@ def check_joints(mover: ArmMover, rig: ArmRig, specimen: SpecimenProfile) -> Non
     Raises
     ------
     SafetyAbort
-        ``"joint_blocked"``, ``"other_joint_moved"``, ``"wrong_joint"``; the loop's own when a joint runs away.
+        ``"joint_blocked"``, ``"other_joint_moved"``, ``"wrong_joint"``; ``"wrong_weight"``: no joint's motion explains
+        what the wrist sensor feels; the loop's own when a joint runs away.
     """
     control = mover.control
     checks = control.checks()
@@ -132,7 +133,16 @@ def _check_weight(
             where[other] += sign * way
             missing = float(np.linalg.norm(felt - turned_weight(model, turn, mass, rest, where)))
             guesses.append((missing, names[other], sign * way))
-    _, name, guess = min(guesses)
+    missing, name, guess = min(guesses)
+    if missing > TURN_SHARE * size + TURN_N:
+        raise _wrong(
+            f"joint {names[joint]} moved by {way:.3g} rad by its encoder; the weight felt by the wrist sensor should "
+            f"have turned by {_shown(expected)} N and turned by {_shown(felt)} N, which no joint's motion by as much "
+            "makes",
+            "wrong_weight",
+            "Look at the wrist sensor: its gauges (inverted, swapped, broken), its .cal file and its mounting; at what "
+            "is mounted on the tool; then at gear_ratio of the joint.",
+        )
     raise _wrong(
         f"joint {names[joint]} moved by {way:.3g} rad by its encoder; the weight felt by the wrist sensor should have "
         f"turned by {_shown(expected)} N and turned by {_shown(felt)} N. Nearest is joint {name} moving by "

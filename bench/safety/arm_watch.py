@@ -8,7 +8,8 @@ reason                 what was seen
                        did not change: blocked, braked, or stuck
 ``encoder_frozen``     a joint that turned stands from one tick to the next, as no body does
 ``current_mismatch``   a servo does not carry the current it was told to
-``wrong_load``         at rest the wrist sensor carries another weight than tool and payload of the profiles
+``wrong_load``         at rest, or in free air before a press, the wrist sensor carries another weight than tool and
+                       payload of the profiles
 =====================  ================================================================================================
 
 What nobody here can see: a wrong gear ratio or direction. There is one encoder an axis, on the motor's side, and a
@@ -45,6 +46,8 @@ DRIVEN_READINGS = 5
 CURRENT_SHARE = 0.2
 #: The weight at rest may be off by this share of itself, beside the sensor's own unknown zero, a share of its capacity.
 WEIGHT_SHARE, ZERO_SHARE = 0.05, 0.05
+#: Once the zero is known, noise and drift leave so much in free air [N], beside the same share of the weight.
+FREE_N = 0.3
 
 
 def check_following(limits: ArmLimits, position: Sequence[float], desired: Sequence[float]) -> None:
@@ -297,6 +300,29 @@ class WristWatch:
                 where="wrist sensor",
                 remedy="Look at what is mounted, whether the tool touches anything, at the sensor's gauges and its "
                 ".cal file; correct tool and payload in the profiles.",
+            )
+
+    def check_free(self, position: Sequence[float] | Floats, force: Floats) -> None:
+        """Hold a mean force (3,) [N] in free air, at rest at ``position`` (n,), to the nominal weight since the tare.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"wrong_load"``: the sensor feels something else, and nothing may be pressed by it.
+        """
+        weight = self.weight(position)
+        turned = (weight - self._zero)[:3]
+        off = float(np.linalg.norm(force - turned))
+        allowed = FREE_N + WEIGHT_SHARE * float(np.linalg.norm(weight[:3]))
+        if not off <= allowed:
+            raise SafetyAbort(
+                f"in free air the weight of tool and payload ({self.mass:.3g} kg) should have turned by "
+                f"{_shown(turned)} N in the wrist sensor since the tare, and the sensor feels {_shown(force)} N; "
+                f"{allowed:.2g} N are allowed",
+                reason="wrong_load",
+                where="wrist sensor",
+                remedy="Look at the sensor's gauges, whether two are swapped or one is inverted, at its cable, mounting "
+                "and .cal file, at what is mounted on the tool, and whether the tool touches anything.",
             )
 
     def check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bench.arm import arm_model, sensor_frame
+from bench.arm import arm_model, body, sensor_frame
+from bench.models.arm_description import LinkInertia
 from bench.models.rigid import ArmModel
 from bench.procedures.arm_tick import ArmCommand, ArmLoopView, ArmTick
 from bench.profile import ArmPhantom, ArmRig, load_procedure, load_rig, load_specimen
+from bench.safety.arm_watch import WristWatch
 
 Floats = NDArray[np.float64]
 PERIOD_S, PARTS = 0.004, 2
@@ -37,18 +39,21 @@ SLIDES = 2e-3
 
 @dataclass(frozen=True)
 class Truth:
-    """What is simulated; ``wired`` says which real joint a servo moves, ``sense`` which way."""
+    """What is simulated; ``wired`` says which real joint a servo moves, ``sense`` which way, ``felt`` (3, 3) what the
+    wrist sensor makes of a force in its frame."""
 
     model: ArmModel
     coulomb: Floats
     viscous: Floats
     mount: Floats
     carried_kg: float
+    stated: LinkInertia
     wired: tuple[int, ...]
     sense: Floats
     blocked: int | None = None
     surface: ArmPhantom | None = None
     surface_at_m: float = 0.0
+    felt: Floats = field(default_factory=lambda: np.eye(3))
 
 
 class RigidArm:
@@ -69,6 +74,10 @@ class RigidArm:
         self.oldest_s = 0.0
         self._torque = np.zeros(self.n)
         self._tare = self._wrench()
+        limits = SimpleNamespace(force_n=60.0, wrist_torque_nm=6.0)
+        watch = WristWatch(truth.model, sensor_frame(rig), [truth.stated], limits, 200.0)  # type: ignore[arg-type]
+        watch.tare(self.q, self._tare)
+        self.channels = SimpleNamespace(watch=watch)
 
     def force_ticks(self, on: bool) -> None:
         self.every_tick = on
@@ -149,7 +158,7 @@ class RigidArm:
         force = self.truth.carried_kg * self.truth.model.description.gravity
         if self.truth.surface is not None:
             force = force + np.array(self.truth.surface.normal) * self.pressed
-        return np.concatenate([axes.T @ force, np.zeros(3)])
+        return np.concatenate([self.truth.felt @ axes.T @ force, np.zeros(3)])
 
 
 @pytest.fixture(scope="session")
@@ -201,6 +210,7 @@ def rigid(rig: ArmRig, specimen: Callable[[str], Any]) -> Callable[..., RigidArm
             FRICTION_SHARE * np.array([joint.number("viscous") or 0.0 for joint in joints]),
             model.description.flange[:3, :3] @ sensor_frame(rig)[:3, :3],
             carried,
+            body(rig.tool).plus(body(load.body)) if load.kind == "payload" else body(rig.tool),
             tuple(range(len(joints))),
             np.ones(len(joints)),
             surface=load if isinstance(load, ArmPhantom) else None,

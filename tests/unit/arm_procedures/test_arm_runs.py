@@ -144,6 +144,31 @@ def test_a_joint_that_is_held_is_told(planned: Planned, rigid: Rigid, rig: ArmRi
     assert told.value.reason == "joint_blocked"
 
 
+@pytest.mark.parametrize("felt", [np.diag([1.0, 1.0, -1.0]), np.diag([1.4, 1.0, 1.0]), np.eye(3)[[1, 0, 2]]])
+def test_a_wrist_sensor_that_reads_wrong_is_told_and_not_a_joint(
+    planned: Planned, rigid: Rigid, rig: ArmRig, felt: Any
+) -> None:
+    with pytest.raises(SafetyAbort, match=r"which no joint's motion by as much makes") as told:
+        checked(rigid(felt=felt), planned("arm_tracking"), rig)
+    assert told.value.reason == "wrong_weight"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"felt": np.diag([1.0, 1.0, -1.0])}, {"felt": np.eye(3)[[1, 0, 2]]}, {"carried_kg": 0.9}]
+)
+@pytest.mark.parametrize("name", ["approach_touch_short", "wrench_check_short"])
+def test_nothing_is_pressed_by_a_wrist_sensor_that_does_not_feel_the_weight_turn(
+    planned: Planned, rigid: Rigid, carry_out: Callable[..., None], name: str, wrong: dict[str, Any]
+) -> None:
+    """The controller would press by its wrong reading, and the joints would be blamed for what holds them."""
+    plan = planned(name, "arm_phantom_a")
+    arm = rigid("arm_phantom_a", start=plan.control.start, **wrong)
+    with pytest.raises(SafetyAbort, match=r"in free air the weight of tool and payload \(0\.4 kg\)") as told:
+        carry_out(name.removesuffix("_short"), arm, plan)
+    assert told.value.reason == "wrong_load"
+    assert max(row[8] for row in arm.rows) == 0.0, "nothing was touched"
+
+
 def test_an_arm_that_stands_elsewhere_is_not_moved(planned: Planned, rigid: Rigid, rig: ArmRig) -> None:
     arm = rigid(start=np.radians([0.0, -20.0, 30.0, 0.0, 60.0, 0.0]))
     with pytest.raises(SafetyAbort, match=r"joint elbow stands at 30\.0 deg, the run starts at 10\.0 deg") as told:
