@@ -64,7 +64,7 @@ def _residual(evidence: ArmEvidence, criterion: ArmCriterion) -> str:
 
 
 def _payload(evidence: ArmEvidence) -> str:
-    fit, weighed = payload_fit(evidence), witness(evidence)
+    fit, weighed = payload_fit(evidence), witness(evidence).mass
     blame = max(fit.mass.budget, key=lambda name: fit.mass.budget[name], default="")
     return (
         f"the joints' torques say {fit.mass}, the wrist sensor {weighed}; most of the uncertainty comes from {blame}. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,29 @@ class ArmFacts:
         """(n,) torque made per torque by the nominal constant: the file's, else 1."""
         file = self.feedforward
         return np.ones(len(self.names)) if file is None else np.array([joint.torque_scale for joint in file.joints])
+
+    @cached_property
+    def wrist_matrix(self) -> Floats:
+        """(6, gauges) what the wrist sensor reads of its gauges [N/V, N.m/V], by the calibration file archived."""
+        from bench.instruments.ati_file import AtiCalibration
+
+        name = f"calibration/{Path(self.rig.wrist_sensor.calibration_file).name}"
+        text = self.run.texts.get(name)
+        if text is None:
+            raise ArchiveError(
+                f"the archive holds no calibration of the wrist sensor ({name})",
+                where=self.where,
+                remedy="Judge a run that the bench recorded, with its calibration in it",
+            )
+        found = AtiCalibration.parse(text.encode(), Path(f"{self.where}:{name}"))
+        serial = self.rig.wrist_sensor.serial_number
+        if serial and found.serial_number != serial:
+            raise CalibrationError(
+                f"the calibration in the archive is of the sensor {found.serial_number}, and the rig's is {serial}",
+                where=self.where,
+                remedy="Take the .cal file of the sensor that is mounted",
+            )
+        return found.matrix
 
     @cached_property
     def sensor(self) -> Certificate:

@@ -6,8 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.acceptance import arm_record
 from bench.acceptance.arm_evidence import ArmEvidence, Floats
+from bench.acceptance.arm_fed import fed_forward
 from bench.acceptance.arm_feedforward import foreign
+from bench.acceptance.arm_free_force import unexplained
+from bench.acceptance.arm_planned import planned
 from bench.acceptance.arm_statics import other_payload
 from bench.errors import ArchiveError, BenchError
 from bench.identify.arm_stretch import WRENCH
@@ -20,12 +24,8 @@ MISSED_SHARE = 0.01
 SATURATED = 0.995
 #: A wrist sensor whose six readings all stay the same for so long [s] is not read any more.
 STALE_S = 0.25
-#: What a joint is told to move by at least [rad] before it counts as told to move.
-TOLD_RAD = 0.01
-#: A joint that goes less than this share of the way it is told stands.
-GOES_SHARE = 0.5
 #: The motors were told what the record says, within this share of the rated torque.
-COMMAND_SHARE = 0.02
+COMMAND_SHARE = 0.005
 #: Wrist sensor: channels that must be there.
 CONTACT = ("wrench_check", "approach_touch", "payload_hold")
 
@@ -35,14 +35,21 @@ def why_not(evidence: ArmEvidence, criteria: ArmCriteria) -> str:
     wanted = next(ARM_JUDGES[criterion.metric] for criterion in criteria.criteria)
     checks: tuple[Callable[[], str], ...] = (
         lambda: _names(evidence, criteria, wanted),
-        lambda: _finite(evidence),
+        lambda: arm_record.finite(evidence),
         lambda: _missed(evidence),
+        lambda: arm_record.timed(evidence),
         lambda: _saturated(evidence),
         lambda: _stale(evidence, needed=wanted in CONTACT),
+        lambda: arm_record.covered(evidence),
         lambda: _file(evidence),
-        lambda: _standing(evidence),
+        lambda: arm_record.followed(evidence),
         lambda: _commanded(evidence),
+        lambda: arm_record.carried(evidence),
+        lambda: arm_record.converted(evidence),
+        lambda: planned(evidence),
+        lambda: fed_forward(evidence),
         lambda: other_payload(evidence) if wanted == "payload_hold" else "",
+        lambda: unexplained(evidence),
     )
     for check in checks:
         try:
@@ -69,14 +76,6 @@ def _names(evidence: ArmEvidence, criteria: ArmCriteria, wanted: str) -> str:
                 f"the archive is of the {what} {run.provenance[what]}, and the {what} profile in it is of {name}. "
                 "One of the two does not belong to this run"
             )
-    return ""
-
-
-def _finite(evidence: ArmEvidence) -> str:
-    for name, unit, kind in (("motor_{}_position", "rad", "angle"), ("motor_{}_current", "A", "current")):
-        bad = int(np.count_nonzero(~np.isfinite(evidence.joints(name, unit, kind))))
-        if bad:
-            return f"{bad} values of {name.format('…')} are missing or not finite. Record the run again"
     return ""
 
 
@@ -168,27 +167,6 @@ def _file(evidence: ArmEvidence) -> str:
     return "" if file is None else next(foreign(evidence, file), "")
 
 
-def _standing(evidence: ArmEvidence) -> str:
-    """Joints that were told to move moved: none is held by its brake or blocked."""
-    wanted, position, time = (
-        evidence.joints("desired_{}_position", "rad", "angle"),
-        evidence.rows.position,
-        evidence.time_s,
-    )
-    for phase in evidence.run.phases:
-        rows = slice(*np.searchsorted(time, (phase.start_s, phase.end_s)))
-        if rows.stop - rows.start < 2 or not np.isfinite(wanted[rows]).all():
-            continue
-        told, went = np.ptp(wanted[rows], axis=0), np.ptp(position[rows], axis=0)
-        for joint in np.flatnonzero((told >= TOLD_RAD) & (went < GOES_SHARE * told)):
-            return (
-                f"{phase.name} {phase.replicate}: joint {evidence.facts.names[joint]} was told to go "
-                f"{told[joint]:.3g} rad and went {went[joint]:.3g} rad: its brake was closed, or something blocks it. "
-                "Look at the brake line"
-            )
-    return ""
-
-
 def _commanded(evidence: ArmEvidence) -> str:
     """The currents written are what feedback and feed-forward come to: else the record does not say what was told."""
     facts = evidence.facts
@@ -197,10 +175,7 @@ def _commanded(evidence: ArmEvidence) -> str:
     said = evidence.joints("feedback_{}_torque", "N.m", "torque")
     said = said + evidence.joints("feedforward_{}_torque", "N.m", "torque")
     apart = np.abs(told - said) / facts.ratings.rated_torque
-    inside = np.zeros(len(apart), dtype=bool)
-    for phase in evidence.run.phases:
-        inside |= (evidence.time_s >= phase.start_s) & (evidence.time_s <= phase.end_s)
-    apart = apart[inside & np.isfinite(apart).all(axis=1)]
+    apart = apart[arm_record.within_phases(evidence)]
     if not len(apart):
         return "no row of the drives says what the motors were told. Look at how the run was recorded"
     worst = np.percentile(apart, 99.0, axis=0)

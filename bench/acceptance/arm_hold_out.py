@@ -32,6 +32,8 @@ MOST_EXCLUDED = 0.5
 #: Positions of two trajectories that correlate so well over all joints are one trajectory.
 REPEAT = 0.95
 SKETCH_HZ = 20.0
+#: A torque that changes by less than this share of the rated one tells nothing.
+LEAST_TORQUE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,15 @@ def hold_out_against_baseline(evidence: ArmEvidence, criterion: ArmCriterion) ->
 
     def figure(rows: NDArray[np.intp], j: int) -> float:
         torque = found.measured[rows, j]
-        return _rms(error[rows, j]) / min(_rms(torque), float(np.std(torque)))
+        trivial = min(_rms(torque), float(np.std(torque)))
+        if trivial <= LEAST_TORQUE * found.rated[j]:
+            raise Refused(
+                f"the torque of {evidence.facts.names[j]} hardly changes in the hold-out: a constant predicts it",
+                reason="no_torque",
+                where=evidence.where,
+                remedy="Look at the servo's current, and hold out a trajectory that moves every joint",
+            )
+        return _rms(error[rows, j]) / trivial
 
     return [_value(found, lambda rows, j=j: figure(rows, j), joint=j) for j in range(error.shape[1])]  # type: ignore[misc]  # bound by default
 

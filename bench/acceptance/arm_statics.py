@@ -13,7 +13,6 @@ from bench.acceptance.arm_values import ArmValue, Values, with_scatter
 from bench.acceptance.measured import Measured
 from bench.errors import ArchiveError, Refused
 from bench.identify.arm_stretch import ArmStretch
-from bench.identify.estimate import Estimate
 from bench.profile import ArmCriterion, Payload
 
 if TYPE_CHECKING:
@@ -33,6 +32,10 @@ SETTLE_TRAVEL_RAD = 2e-3
 FEWEST_ROWS = 50
 #: Wrist sensor and profile may disagree by this share of a payload and by so much [kg] before it is called another one.
 OTHER_SHARE, OTHER_KG = 0.05, 0.03
+#: Its centre of mass may be said to lie by so much elsewhere [m].
+OTHER_M = 0.005
+#: The payload is weighed to this share of the limit at least.
+WEIGHED_SHARE = 1.0 / 3.0
 POSES, WITNESS = "poses", "wrist sensor"
 
 
@@ -155,6 +158,14 @@ def payload_mass_error(evidence: ArmEvidence, criterion: ArmCriterion) -> Values
     """Mass by the joints' torques less the mass weighed, as a share of it [1]."""
     payload = mounted(evidence)
     mass = payload.body.mass.to("kg")
+    known, limit = payload.mass_uncertainty.to("kg") / mass, criterion.limit.to("1")
+    if known > WEIGHED_SHARE * limit:
+        raise Refused(
+            f"{payload.name} was weighed to {known:.1%} (k = 2) only, and the limit is {criterion.limit}",
+            reason="weighing",
+            where=evidence.where,
+            remedy="Weigh it on a better scale: a third of the limit at least",
+        )
     fit = payload_fit(evidence)
     budget = {name: u / mass for name, u in fit.mass.budget.items()}
     budget["weighing"] = 0.5 * payload.mass_uncertainty.to("kg") / mass
@@ -239,8 +250,8 @@ def poses(evidence: ArmEvidence) -> tuple[Pose, ...]:
     return found
 
 
-def witness(evidence: ArmEvidence) -> Estimate:
-    """Return the mass beyond the tool by the wrist sensor [kg]."""
+def witness(evidence: ArmEvidence) -> PayloadFit:
+    """Return what the wrist sensor says of the body beyond the tool."""
     from bench.arm import body
     from bench.identify.arm_payload import weigh
 
@@ -248,19 +259,31 @@ def witness(evidence: ArmEvidence) -> Estimate:
         facts = evidence.facts
         evidence.kept[WITNESS] = weigh(
             poses(evidence), tool=body(facts.rig.tool), gain_uncertainty=facts.sensor.relative
-        ).mass
-    found: Estimate = evidence.kept[WITNESS]  # type: ignore[assignment]  # what was put there one line above
+        )
+    found: PayloadFit = evidence.kept[WITNESS]  # type: ignore[assignment]  # what was put there one line above
     return found
 
 
 def other_payload(evidence: ArmEvidence) -> str:
     """Say that the wrist sensor weighs something else than the payload named; nothing when it does not."""
-    stated = 0.0 if evidence.facts.payload is None else evidence.facts.payload.body.mass.to("kg")
+    from bench.arm import body
+
+    payload = evidence.facts.payload
+    stated = 0.0 if payload is None else payload.body.mass.to("kg")
     found = witness(evidence)
-    allowed = max(OTHER_SHARE * stated, OTHER_KG) + found.expanded_uncertainty
-    if abs(found.value - stated) <= allowed:
+    allowed = max(OTHER_SHARE * stated, OTHER_KG) + found.mass.expanded_uncertainty
+    if abs(found.mass.value - stated) > allowed:
+        return (
+            f"the wrist sensor weighs {found.mass.value:.3g} kg beyond the tool, and {evidence.facts.specimen.name} is "
+            f"of {stated:g} kg: another payload is mounted than the one named. Look what is on the tool, or name that"
+        )
+    if payload is None or found.centre is None:
         return ""
-    return (
-        f"the wrist sensor weighs {found.value:.3g} kg beyond the tool, and {evidence.facts.specimen.name} is of "
-        f"{stated:g} kg: another payload is mounted than the one named. Look what is on the tool, or name that"
-    )
+    for axis, measured, told in zip("xyz", found.centre, body(payload.body).centre, strict=True):
+        if abs(measured.value - told) > OTHER_M + measured.expanded_uncertainty:
+            return (
+                f"by the wrist sensor the payload's centre of mass lies at {axis} = {1e3 * measured.value:.1f} mm, and "
+                f"{payload.name} says {1e3 * told:.1f} mm: it is mounted otherwise than its profile says, or is "
+                "another one. Look how it is mounted, and correct its centre"
+            )
+    return ""

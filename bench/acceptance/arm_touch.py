@@ -138,10 +138,12 @@ def _touch(evidence: ArmEvidence, contact: Contact, stretch: ArmStretch, wanted:
     free = int(touching[0])
     if free < LEAST_FREE_S * rate:
         raise Refused(
-            "the tool was in contact when the phase began, so its force has no zero and its rise no start",
+            f"{free / rate:.2g} s after the phase began the force was at {FREE_SHARE:.0%} of the wanted one: the tool "
+            "was in contact when the phase began, or a jerk of the arm was taken for contact. The force has no zero, "
+            "and its rise no start",
             reason="in_contact",
             where=name_of(stretch),
-            remedy="Begin the phase in free air",
+            remedy="Begin the phase in free air; where the arm starts with a jerk, look at its friction compensation",
         )
     before = raw[: max(free // 2, 2)]
     zero = float(before.mean())

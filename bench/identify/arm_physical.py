@@ -171,8 +171,8 @@ def make_consistent(
     Raises
     ------
     Refused
-        ``shape``; ``not_finite``; ``solver_failed``: no answer; ``inconsistent``: an answer whose eigenvalues do not
-        hold what was asked for.
+        ``shape``; ``not_finite``; ``no_torque``; ``solver_failed``: no answer; ``inconsistent``: an answer whose
+        eigenvalues do not hold what was asked for.
     MissingExtra
         Clarabel is not installed.
     """
@@ -192,6 +192,13 @@ def make_consistent(
             reason="not_finite",
             where="physical consistency",
             remedy="Leave those samples out of the record",
+        )
+    if not right.any():
+        raise Refused(
+            "there is no torque at all in the record",
+            reason="no_torque",
+            where="physical consistency",
+            remedy="Look at the servos' currents and at how they were recorded",
         )
     with single_thread():
         if len(right) > matrix.shape[1] + 1:

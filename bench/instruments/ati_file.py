@@ -133,6 +133,11 @@ class AtiCalibration:
                 where=str(path),
                 remedy="Copy the .cal file from the sensor's CD or ask ATI for it by serial number",
             ) from error
+        return cls.parse(content, path, part_number)
+
+    @classmethod
+    def parse(cls, content: bytes, path: Path, part_number: str | None = None) -> AtiCalibration:
+        """Return the calibration that the ``content`` of a file is; ``path`` says in messages where it is from."""
         return _Reader(path, content).calibration(part_number)
 
 

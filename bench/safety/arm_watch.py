@@ -321,8 +321,8 @@ class WristWatch:
                 f"{allowed:.2g} N are allowed",
                 reason="wrong_load",
                 where="wrist sensor",
-                remedy="Look at the sensor's gauges, whether two are swapped or one is inverted, at its cable, mounting "
-                "and .cal file, at what is mounted on the tool, and whether the tool touches anything.",
+                remedy="Look at the sensor's gauges (swapped, inverted), cable, mounting and .cal file, at what is "
+                "mounted on the tool, and whether the tool touches anything.",
             )
 
     def check(

@@ -2,348 +2,53 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from bench.acceptance import Verdict, judge_run
 from bench.acceptance.arm import judge_arm
 from bench.acceptance.arm_facts import ArmFacts
 from bench.acceptance.decision import worst
-from bench.archive import DatasetSpec, GroupSpec, Provenance, RunWriter
-from bench.arm import arm_description, body, drivetrain, ratings, sensor_frame
-from bench.arm_feedforward import ArmFriction
-from bench.errors import ArchiveError
-from bench.identify.arm_export import Reach, assemble
-from bench.identify.arm_nominal import NominalArm
-from bench.identify.arm_payload import weight_columns
-from bench.identify.arm_physical import PhysicalFit
-from bench.identify.joint_runs import Origin
-from bench.models.arm_description import LinkInertia
-from bench.models.rigid import ArmModel
 from bench.profile import ArmCriteria, ArmRig, CriteriaProfile, load_rig, parse_profile
 from bench.units import Value
 
-Floats = NDArray[np.float64]
-RATE = 100.0
-SPEED = 0.02
-STARTED = datetime(2026, 3, 1, tzinfo=UTC)
 
-
-@dataclass(frozen=True)
-class Part:
-    """One phase of a simulated run; rows (k, n), forces (k,) along the base's z."""
-
-    name: str
-    replicate: int
-    speed: float
-    position: Floats
-    velocity: Floats
-    fed: Floats
-    friction: Floats
-    pressed: Floats | None = None
-    acceleration: Floats | None = None
-
-
-@dataclass(frozen=True)
-class Truth:
-    """The arm that is simulated."""
-
-    payload: LinkInertia | None = None
-    level: Floats = field(default_factory=lambda: np.array([2.4, 3.6, 2.4, 0.8, 0.6, 0.36]))
-    noise: float = 0.01
-    force_noise: float = 0.02
-
-
-class SimulatedArm:
-    """Writes archives of the full arm."""
-
-    def __init__(self, rig: ArmRig, results: Path, texts: dict[str, str]) -> None:
-        self.rig, self.results, self.texts = rig, results, texts
-        self.drives = drivetrain(rig.arm)
-        self.names = [joint.name for joint in rig.arm.joints]
-        self.rated = ratings(rig.arm).rated_torque
-        self.bare = ArmModel(arm_description(rig), motor_inertia=self.drives.motor_inertia)
-
-    def friction(self, level: Floats) -> ArmFriction:
-        zero = np.zeros(6)
-        return ArmFriction(level, zero, zero, np.ones(6), zero, zero * np.nan, zero * np.nan)
-
-    def feedforward_text(self, level: Floats | None = None, **changes: Any) -> str:
-        """The identified arm as a file: nominal links, Coulomb friction of ``level``."""
-        nominal = NominalArm.of(arm_description(self.rig), motor_inertia=self.drives.motor_inertia)
-        coulomb = Truth().level if level is None else level
-        parameters = np.concatenate([nominal.parameters(84)[:66], np.zeros(6), coulomb, np.zeros(6)])
-        physical = PhysicalFit(
-            tuple(self.names), parameters, np.ones((6, 4)), True, 0.0, 0.01, 0.01, (), 0, "Solved", 1
-        )  # fmt: skip
-        reach = Reach(
-            np.full(6, -2.0), np.full(6, 2.0), np.full(6, 0.01), np.full(6, 2.0),
-            changes.get("coldest", 24.0), changes.get("warmest", 27.0),
-        )  # fmt: skip
-        simulated = changes.get("simulated", True)
-        origin = Origin("x.h5", "arm_excitation", "ab" * 32, simulated, "full_arm", "bare_tool", None,
-                        changes.get("recorded", "2026-02-03T09:30:00Z"))  # fmt: skip
-        return assemble(physical, self.rig, reach=reach, sources=[origin]).text
-
-    def crossing(self, number: int, place: Floats, moves: Sequence[int], way: float, seconds: float = 1.2) -> Part:
-        """A slow crossing of a pose by some joints; friction fed forward is filled in by :meth:`write`."""
-        time = np.arange(0.0, seconds, 1.0 / RATE) - 0.5 * seconds
-        turning = np.isin(np.arange(6), moves).astype(np.float64)
-        position = place + way * SPEED * time[:, None] * turning
-        velocity = np.broadcast_to(way * SPEED * turning, position.shape)
-        nothing = np.zeros_like(position)
-        return Part("crossing", number, way * SPEED, position, velocity, nothing, nothing)
-
-    def tracking(self, fed: Floats, *, segment: str = "compensated", replicates: int = 1) -> list[Part]:
-        """Every joint both ways at the slow speed; ``fed`` (6,) Coulomb friction is compensated."""
-        place, parts = np.array([0.1, -0.3, 0.2, 0.1, 0.8, 0.0]), []
-        law = self.friction(fed if segment == "compensated" else np.zeros(6))
-        for joint in range(6):
-            for replicate in range(replicates):
-                for k, way in enumerate((1.0, -1.0)):
-                    one = self.crossing(10 * (joint + 1) + 2 * replicate + k, place, [joint], way)
-                    friction = law.torque(one.velocity)
-                    fed_forward = self.bare.gravity_rows(one.position) + friction
-                    parts.append(replace(one, name=segment, fed=fed_forward, friction=friction))
-        return parts
-
-    def hold(self, poses: int = 8) -> list[Part]:
-        """Slow crossings of random poses by all joints."""
-        places = np.random.default_rng(5).uniform(-1.0, 1.0, (poses, 6)) * [1.5, 1.0, 0.9, 2.0, 1.5, 2.5]
-        return [
-            self.crossing(number, place, range(6), way)
-            for number, place in enumerate(places, start=1)
-            for way in (1.0, -1.0)
-        ]
-
-    def series(self, name: str, seed: int, *, seconds: float = 12.0, size: float = 1.0) -> Part:
-        """A Fourier series of all joints."""
-        rng = np.random.default_rng([seed, 4])
-        time, turn = np.arange(0.0, seconds, 1.0 / RATE), 2.0 * np.pi / seconds * np.arange(1, 7)
-        phase, amplitude = rng.uniform(0.0, 6.28, (6, 6)), rng.uniform(0.2, 1.0, (6, 6)) / np.arange(1, 7)[:, None]
-        amplitude = size * amplitude * np.array([1.0, 0.5, 0.6, 1.2, 1.2, 1.5])
-        angle = turn[:, None] * time + phase[:, :, None].transpose(1, 0, 2)
-        position = np.einsum("hj,jht->tj", amplitude, np.sin(angle)) + np.array([0.0, -0.2, 0.2, 0.0, 0.5, 0.0])
-        velocity = np.einsum("hj,jht->tj", amplitude * turn[:, None], np.cos(angle))
-        acceleration = np.einsum("hj,jht->tj", -amplitude * turn[:, None] ** 2, np.sin(angle))
-        nothing = np.zeros_like(position)
-        return Part(name, 1, np.nan, position, velocity, nothing, nothing, acceleration=acceleration)
-
-    def pressing(self, forces: Sequence[float], *, name: str = "press", creep: float = 0.004) -> list[Part]:
-        """Steady forces downwards on a level surface, joints creeping."""
-        place, parts = np.array([0.0, 0.5, 0.2, 0.0, 0.9, 0.0]), []
-        for level, force in enumerate(forces, start=1):
-            one = self.crossing(level, place, range(6), creep / SPEED)
-            parts.append(replace(one, name=name, pressed=np.full(len(one.position), force)))
-        return parts
-
-    def touch(self, name: str, replicate: int, force: Floats) -> Part:
-        """A touch whose contact force over time is given."""
-        place = np.array([0.0, 0.5, 0.2, 0.0, 0.9, 0.0])
-        position = np.repeat(place[None, :], len(force), axis=0)
-        nothing = np.zeros_like(position)
-        return Part(name, replicate, np.nan, position, nothing, nothing, nothing, force)
-
-    def record(
-        self,
-        parts: Sequence[Part],
-        truth: Truth | None = None,
-        *,
-        procedure: str,
-        specimen: str,
-        feedforward: str | None = None,
-        change: Callable[[dict[str, Floats]], None] = lambda columns: None,
-        criteria: str = "",
-        temperature: float = 25.0,
-        provenance: dict[str, str] | None = None,
-    ) -> Recorded:
-        """Return a run in memory; ``change`` may spoil its columns (by name) before."""
-        truth = Truth() if truth is None else truth
-        columns, phases = self.columns(parts, truth)
-        columns["temperature"] = np.repeat(np.full((1, 6), temperature), 2, axis=0)
-        change(columns)
-        texts = {
-            "rig.toml": self.rig.source.text,
-            "procedure.toml": self.texts.get(procedure, procedure),
-            "specimen.toml": self.texts[specimen],
-            **({} if feedforward is None else {"feedforward.toml": feedforward}),
-            **({"acceptance/x.toml": criteria} if criteria else {}),
-        }
-        said = {"specimen": specimen, "procedure": procedure, "rig": self.rig.name, **(provenance or {})}
-        return Recorded(columns, phases, texts, said)
-
-    def columns(self, parts: Sequence[Part], truth: Truth) -> tuple[dict[str, Floats], list[tuple[Part, float, float]]]:
-        rng = np.random.default_rng(11)
-        model = ArmModel(arm_description(self.rig, truth.payload), motor_inertia=self.drives.motor_inertia)
-        law, sensor = self.friction(truth.level), model.description.flange @ sensor_frame(self.rig)
-        tool = body(self.rig.tool)
-        held = (tool if truth.payload is None else tool.plus(truth.payload)).parameters()[:4]
-        rows: dict[str, list[Floats]] = {name: [] for name in ("q", "v", "tau", "fed", "friction", "wrench")}
-        phases, clock = [], 0
-        for part in parts:
-            k = len(part.position)
-            pressed = np.zeros(k) if part.pressed is None else part.pressed
-            jacobians = model.jacobian_rows(part.position, "tip")
-            acceleration = np.zeros_like(part.position) if part.acceleration is None else part.acceleration
-            velocity = part.velocity if part.acceleration is not None else acceleration
-            torque = model.inverse_dynamics_rows(part.position, velocity, acceleration) + law.torque(part.velocity)
-            torque = torque - jacobians[:, 2, :] * pressed[:, None]
-            turns = model.placement_rows(part.position, 5)[:, :3, :3] @ sensor[:3, :3]
-            free = np.einsum("kji,j->ki", turns, model.description.gravity)
-            weights = np.array([weight_columns(one) @ held for one in free])
-            weights[:, :3] += turns[:, 2, :] * pressed[:, None]
-            rows["q"].append(part.position)
-            rows["v"].append(np.array(part.velocity))
-            rows["tau"].append(torque)
-            rows["fed"].append(part.fed if part.fed.any() else model.gravity_rows(part.position))
-            rows["friction"].append(part.friction)
-            rows["wrench"].append(weights)
-            phases.append((part, clock / RATE - 1e-6, (clock + k - 1) / RATE + 1e-6))
-            clock += k
-        whole = {name: np.concatenate(values) for name, values in rows.items()}
-        wrench = whole["wrench"] - whole["wrench"][0]
-        wrench += rng.normal(size=wrench.shape) * truth.force_noise * np.array([1, 1, 1, 0.05, 0.05, 0.05])
-        made = whole["tau"] + truth.noise * rng.normal(size=whole["tau"].shape)
-        return {
-            "position": self.drives.motor_angle(whole["q"]),
-            "current": self.drives.current(made),
-            "command": self.drives.current(whole["tau"]),
-            "desired": whole["q"],
-            "desired_velocity": whole["v"],
-            "feedback": whole["tau"] - whole["fed"],
-            "feedforward": whole["fed"],
-            "friction": whole["friction"],
-            "force": wrench[:, :3].copy(),
-            "torque": wrench[:, 3:].copy(),
-            "gauges": 0.1 * wrench + 1e-3 * rng.normal(size=wrench.shape),
-            "missed": np.zeros((0, 1)),
-        }, phases
-
-    def write(self, recorded: Recorded) -> Path:
-        """Write a run as an archive."""
-        provenance = Provenance(
-            "A. Example", **recorded.provenance, started_utc=STARTED, backend="mock", simulated=True, seed=3,
-            texts=recorded.texts,
-        )  # fmt: skip
-        columns = recorded.columns
-        groups = [
-            GroupSpec(group, tuple(DatasetSpec(name, *GROUPS[group][name]) for name in GROUPS[group]), rate, 100)
-            for group, rate in (("daq", RATE), ("force", RATE), ("drive", None), ("health", None), ("ticks", None))
-        ]
-        with RunWriter.create(self.results, provenance.procedure, provenance, groups) as writer:
-            for group, datasets in GROUPS.items():
-                data = {name: columns[name] for name in datasets}
-                if len(next(iter(data.values()))):
-                    writer.append(group, data, recorded.time(group))
-            for part, start, end in recorded.parts:
-                writer.phase(part.name, part.replicate, np.nan, start, end, angular_speed_rad_s=part.speed)
-            return writer.close("COMPLETE", "")
-
-
-def _each(name: str) -> tuple[str, ...]:
-    return tuple(name.format(i + 1) for i in range(6))
-
-
-#: Group → dataset → unit, kind, channels.
-GROUPS: dict[str, dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "daq": {"gauges": ("V", "voltage", tuple(f"gauge_{i}" for i in range(6)))},
-    "force": {
-        "force": ("N", "force", ("force_x", "force_y", "force_z")),
-        "torque": ("N.m", "torque", ("torque_x", "torque_y", "torque_z")),
-    },
-    "drive": {
-        "position": ("rad", "angle", _each("motor_{}_position")),
-        "current": ("A", "current", _each("motor_{}_current")),
-        "command": ("A", "current", _each("motor_{}_command_current")),
-        "desired": ("rad", "angle", _each("desired_{}_position")),
-        "desired_velocity": ("rad/s", "angular_speed", _each("desired_{}_velocity")),
-        "feedback": ("N.m", "torque", _each("feedback_{}_torque")),
-        "feedforward": ("N.m", "torque", _each("feedforward_{}_torque")),
-        "friction": ("N.m", "torque", _each("friction_{}_torque")),
-    },
-    "health": {"temperature": ("degC", "temperature", _each("motor_{}_temperature"))},
-    "ticks": {"missed": ("count", "count", ("missed_ticks",))},
-}
-
-
-@dataclass
-class Recorded:
-    """A run in memory, as the analysis asks for one."""
-
-    columns: dict[str, Floats]
-    parts: list[tuple[Part, float, float]]
-    texts: dict[str, str]
-    provenance: dict[str, str]
-    path: Path = Path("made.h5")
-    started_utc: str = STARTED.isoformat()
-    ended_utc: str = STARTED.isoformat()
-    digest: str = "ab" * 32
-    simulated: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.provenance["procedure"]
-
-    @property
-    def phases(self) -> tuple[SimpleNamespace, ...]:
-        return tuple(
-            SimpleNamespace(
-                name=part.name, replicate=part.replicate, start_s=start, end_s=end, angular_speed_rad_s=part.speed
-            )
-            for part, start, end in self.parts
-        )
-
-    def time(self, group: str) -> Floats:
-        rows = len(self.columns["position"])
-        if group == "health":
-            return np.array([0.0, (rows - 1) / RATE])
-        return np.arange(len(self.columns["missed"]) if group == "ticks" else rows) / RATE
-
-    def channels(self) -> list[str]:
-        return [name for datasets in GROUPS.values() for _, _, names in datasets.values() for name in names]
-
-    def get(self, name: str, *, unit: str | None = None, kind: str | None = None) -> SimpleNamespace:
-        for group, datasets in GROUPS.items():
-            for dataset, (own, is_of, names) in datasets.items():
-                if name in names:
-                    assert (unit, kind) == (own, is_of)
-                    values = self.columns[dataset][:, names.index(name)]
-                    return SimpleNamespace(values=values, time_s=self.time(group))
-        raise ArchiveError(f"there is no channel {name}")
-
-    def channel_slice(
-        self, name: str, start_s: float, stop_s: float, *, unit: str | None = None, kind: str | None = None
-    ) -> SimpleNamespace:
-        one = self.get(name, unit=unit, kind=kind)
-        use = (one.time_s >= start_s) & (one.time_s <= stop_s)
-        return SimpleNamespace(values=one.values[use], time_s=one.time_s[use])
+def module() -> ModuleType:
+    """The module ``simulated_arm.py`` beside this file."""
+    name = "simulated_arm"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 @pytest.fixture(scope="session")
 def profile_texts(repository: Path) -> dict[str, str]:
     """Text of every procedure and specimen by name."""
-    files = [*repository.glob("profiles/procedures/*.toml"), *repository.glob("profiles/specimens/*.toml")]
+    folders = ("procedures", "specimens", "trajectories")
+    files = [file for folder in folders for file in repository.glob(f"profiles/{folder}/*.toml")]
     return {file.stem: file.read_text(encoding="utf-8") for file in files}
 
 
 @pytest.fixture
-def simulated_arm(repository: Path, tmp_path: Path, profile_texts: dict[str, str]) -> SimulatedArm:
+def simulated_arm(repository: Path, tmp_path: Path, profile_texts: dict[str, str]) -> Any:
     rig = load_rig(repository / "profiles/rigs/full_arm.toml")
     assert isinstance(rig, ArmRig)
-    return SimulatedArm(rig, tmp_path, profile_texts)
+    return module().SimulatedArm(rig, tmp_path, dict(profile_texts))
 
 
 @pytest.fixture(scope="session")
-def truth() -> type[Truth]:
-    return Truth
+def truth() -> Any:
+    return module().Truth
 
 
 @pytest.fixture(scope="session")
@@ -363,22 +68,20 @@ def arm_criteria(repository: Path) -> Callable[..., CriteriaProfile]:
 
 
 @pytest.fixture
-def judged_arm(simulated_arm: SimulatedArm, arm_criteria: Callable[..., CriteriaProfile]) -> Callable[..., Verdict]:
+def judged_arm(simulated_arm: Any, arm_criteria: Callable[..., CriteriaProfile]) -> Callable[..., Verdict]:
     """``judged_arm(criteria, parts, truth, ...)``: the verdict on a run in memory."""
     return judge_with(simulated_arm, arm_criteria, archive=False)
 
 
 @pytest.fixture
-def judged_archive(simulated_arm: SimulatedArm, arm_criteria: Callable[..., CriteriaProfile]) -> Callable[..., Verdict]:
+def judged_archive(simulated_arm: Any, arm_criteria: Callable[..., CriteriaProfile]) -> Callable[..., Verdict]:
     """The same by a sealed archive."""
     return judge_with(simulated_arm, arm_criteria, archive=True)
 
 
-def judge_with(
-    arm: SimulatedArm, criteria_of: Callable[..., CriteriaProfile], *, archive: bool
-) -> Callable[..., Verdict]:
+def judge_with(arm: Any, criteria_of: Callable[..., CriteriaProfile], *, archive: bool) -> Callable[..., Verdict]:
 
-    def judge(name: str, parts: Sequence[Part], truth: Truth | None = None, *changes: Any, **rest: Any) -> Verdict:
+    def judge(name: str, parts: Sequence[Any], truth: Any = None, *changes: Any, **rest: Any) -> Verdict:
         criteria = criteria_of(name, *changes)
         recorded = arm.record(parts, truth, criteria=criteria.source.text, **rest)
         if archive:

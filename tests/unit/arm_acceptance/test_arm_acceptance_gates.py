@@ -152,4 +152,4 @@ def test_a_hold_in_one_direction_is_an_error(judged_arm: Judged, simulated_arm: 
         feedforward=simulated_arm.feedforward_text(),
     )  # fmt: skip
     assert verdict.outcome == Outcome.ERROR
-    assert "in one direction only" in verdict.explanation
+    assert "8 crossings are there, and payload_hold makes 16" in verdict.explanation

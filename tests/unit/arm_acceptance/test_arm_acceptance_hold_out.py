@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ def test_noise_shows_in_the_error_and_names_its_joint(excited: Callable[..., Ver
 
 
 def test_a_repeat_is_no_hold_out(excited: Callable[..., Verdict], simulated_arm: Any) -> None:
-    verdict = excited(held=replace(simulated_arm.series("train", 1), name="hold_out"))
+    verdict = excited(held=simulated_arm.series("hold_out", 1))
     assert verdict.outcome == Outcome.ERROR
     assert "a repeat predicts itself" in verdict.explanation
 

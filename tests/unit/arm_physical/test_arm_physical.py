@@ -178,6 +178,8 @@ def test_what_cannot_be_solved_is_refused(
         make_consistent(rows[:, :60], response, nominal)
     with pytest.raises(Refused, match="no numbers"):
         make_consistent(rows, np.where(response > 0.0, np.nan, response), nominal)
+    with pytest.raises(Refused, match="no torque at all"):
+        make_consistent(rows, 0.0 * response, nominal)
     far = rows.copy()
     far[:, LINK * 5] *= 1e30  # a mass in no unit there is
     with pytest.raises(Refused):
