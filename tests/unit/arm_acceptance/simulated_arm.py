@@ -99,6 +99,12 @@ class SimulatedArm:
         self.calibration = path.read_text(encoding="utf-8")
         self.matrix = AtiCalibration.read(path).matrix
 
+    @property
+    def rig_text(self) -> str:
+        """The rig's profile with a loop and an acquisition of :data:`RATE`."""
+        text = self.rig.source.text.replace("max_missed = 10", "max_missed = 5")
+        return text.replace('"250 Hz"', f'"{RATE} Hz"').replace('"1 kHz"', f'"{RATE} Hz"')
+
     def friction(self, level: Floats) -> ArmFriction:
         zero = np.zeros(6)
         return ArmFriction(level, zero, zero, np.ones(6), zero, zero * np.nan, zero * np.nan)
@@ -234,7 +240,7 @@ class SimulatedArm:
         columns["temperature"] = np.repeat(np.full((1, 6), temperature), 2, axis=0)
         change(columns)
         held = {
-            "rig.toml": self.rig.source.text.replace('"250 Hz"', f'"{RATE} Hz"').replace('"1 kHz"', f'"{RATE} Hz"'),
+            "rig.toml": self.rig_text,
             CAL: self.calibration,
             "procedure.toml": self.procedure_text(procedure, parts),
             "specimen.toml": self.texts[specimen],
