@@ -86,7 +86,10 @@ class ArmFrame:
         planned_s: float,
         progress: Progress | None,
     ) -> ArmRecording:
-        return ArmRecording(station, writer, planned_s=planned_s, specimen=specimen, progress=progress)
+        windup = procedure.windup.to("rad")
+        return ArmRecording(
+            station, writer, planned_s=planned_s, specimen=specimen, windup_rad=windup, progress=progress
+        )
 
     @staticmethod
     def finish(station: ArmStation, recording: ArmRecording) -> None:

@@ -39,7 +39,7 @@ from bench.procedures.arm_recording import PARTS, ArmChannels, Wrenches, drive_c
 from bench.procedures.arm_tick import ArmCommand, ArmController, ArmLoopView, ArmTick
 from bench.procedures.ticks import TickGrid
 from bench.profile import Payload, SpecimenProfile
-from bench.safety.arm_watch import ArmWatch, FrozenEncoders, WristWatch, breaks_loose, check_following
+from bench.safety.arm_watch import WINDUP_RAD, ArmWatch, FrozenEncoders, WristWatch, breaks_loose, check_following
 
 if TYPE_CHECKING:
     from bench.models.rigid import ArmModel
@@ -67,6 +67,8 @@ class ArmRecording:
         How long the whole run should take [s], for the progress.
     specimen : SpecimenProfile, optional
         What is mounted or pressed; the bare tool unless given.
+    windup_rad : float
+        Of the position controller [rad]: how far friction may hold a joint from where it is wanted.
     progress : callable, optional
         Called as ``progress(text, fraction)`` once a drain.
     """
@@ -78,6 +80,7 @@ class ArmRecording:
         *,
         planned_s: float,
         specimen: SpecimenProfile | None = None,
+        windup_rad: float = WINDUP_RAD,
         progress: Progress | None = None,
     ) -> None:
         rig = station.rig
@@ -104,7 +107,7 @@ class ArmRecording:
         most = [servo.max_current.to("A") for servo in rig.servos]
         looses = breaks_loose(rated.coulomb, rated.rated_torque)
         self.watch = ArmWatch(names, most, looses)
-        self.frozen = FrozenEncoders(names, self.period_s, looses, station.arm.weight)
+        self.frozen = FrozenEncoders(names, self.period_s, looses, station.arm.weight, windup_rad)
         self._brake_ticks = round(rig.safety.brake_time.to("s") * self.rate_hz)
         self._station = station
         self._arm = station.arm
@@ -274,7 +277,7 @@ class ArmRecording:
             currents = torques(command.torque)
             sent_s = (arm.commanded_ns - zero) * 1e-9 + command_s
             check_following(limits, position, command.desired_position)
-            freeze(position, command.torque)
+            freeze(position, command.torque, command.desired_position)
             if not opened:
                 opened = True
                 arm.open_brakes()

@@ -40,8 +40,11 @@ WANTED_RAD, BLOCKED_SHARE = 0.1, 0.02
 BREAKS_LOOSE, UNKNOWN_SHARE, STANDS_RAD, STANDING_ROWS = 3.0, 0.1, 3e-5, 10
 #: Slower than this a joint may stand at once [rad/s]; a stand is so many readings that are equal to the last bit.
 QUICK_RAD_S, EQUAL_READINGS = 0.2, 2
-#: So many equal readings of a joint that is driven by more than it bears are no stand.
+#: So many equal readings of a joint that is driven by more than it bears, or wanted elsewhere, are no stand.
 DRIVEN_READINGS = 5
+#: A joint's spring is never softer than its nominal Coulomb friction over the controller's windup [rad]: wanted by so
+#: many windups away it is driven by as much as breaks it loose.
+WINDUPS, WINDUP_RAD = BREAKS_LOOSE, 0.005
 #: The means of a drain's currents may differ by this share of what the servo may carry.
 CURRENT_SHARE = 0.2
 #: The weight at rest may be off by this share of itself, beside the sensor's own unknown zero, a share of its capacity.
@@ -89,11 +92,19 @@ class FrozenEncoders:
         See :func:`breaks_loose`.
     weight : callable
         Nominal joint torques that hold the arm at a position (n,) -> (n,) [N.m].
+    windup_rad : float
+        Of the position controller [rad].
     """
 
     def __init__(
-        self, names: Sequence[str], period_s: float, looses_nm: Floats, weight: Callable[[list[float]], Floats]
+        self,
+        names: Sequence[str],
+        period_s: float,
+        looses_nm: Floats,
+        weight: Callable[[list[float]], Floats],
+        windup_rad: float = WINDUP_RAD,
     ) -> None:
+        self._way = WINDUPS * windup_rad
         self._names = tuple(names)
         self._step = QUICK_RAD_S * period_s
         self._looses = looses_nm
@@ -105,10 +116,11 @@ class FrozenEncoders:
         self._last = [math.nan] * len(self._names)
         self._quick = [0] * len(self._names)  # 2 after a quick step; the step into a stand may be a short one
         self._equal = [0] * len(self._names)
+        self._wanted = [math.nan] * len(self._names)  # when the reading was last another one
         self._braked = readings
 
-    def feed(self, position: list[float], torque_nm: Sequence[float]) -> None:
-        """Take in positions (n,) [rad] and the torques (n,) [N.m] commanded at them.
+    def feed(self, position: list[float], torque_nm: Sequence[float], desired: Sequence[float]) -> None:
+        """Take in positions (n,) [rad], and torques (n,) [N.m] commanded and positions (n,) [rad] wanted at them.
 
         Raises
         ------
@@ -119,12 +131,13 @@ class FrozenEncoders:
         weight: list[float] = []
         if self._braked:
             self._braked -= 1
-            self._last = position
+            self._last, self._wanted = position, list(desired)
             return
         for i, (q, last) in enumerate(zip(position, self._last, strict=True)):
             if q != last:
                 quick[i] = 2 if abs(q - last) >= step else quick[i] - 1 if quick[i] else 0
                 equal[i] = 0
+                self._wanted[i] = desired[i]
                 continue
             equal[i] += 1
             if equal[i] >= EQUAL_READINGS and quick[i]:
@@ -136,6 +149,9 @@ class FrozenEncoders:
                     remedy="Look at the servo's encoder, and for an obstacle that stopped the joint at once.",
                 )
             if equal[i] >= DRIVEN_READINGS and equal[i] % DRIVEN_READINGS == 0:
+                way = abs(desired[i] - self._wanted[i])
+                if way > self._way:
+                    raise blocked(self._names[i], f"was wanted {way:.3g} rad away and its encoder stands")
                 weight = weight or self._weight(position).tolist()
                 driven = torque_nm[i] - weight[i]
                 if abs(driven) > self._looses[i]:

@@ -174,10 +174,11 @@ def test_a_signal_leaves_the_arm_braked_and_seals_the_archive(bench: Bench) -> N
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_an_encoder_that_freezes_is_told(bench: Bench) -> None:
-    with bench.sway(fault("axis_encoder_stuck", joint=3)) as run:
+@pytest.mark.parametrize(("joint", "name"), [(2, "shoulder"), (3, "elbow")])
+def test_an_encoder_that_freezes_is_told(bench: Bench, joint: int, name: str) -> None:
+    with bench.sway(fault("axis_encoder_stuck", joint=joint)) as run:
         message = bench.check_stopped(run, "encoder_frozen", "joint_blocked", "not_following", turned_rad=0.12)
-        assert "joint elbow" in message
+        assert f"joint {name}" in message
 
 
 def test_a_loop_that_is_held_up_ends_before_its_servos_do(bench: Bench) -> None:

@@ -95,33 +95,45 @@ def frozen() -> FrozenEncoders:
 def test_an_encoder_freezes_only_out_of_a_motion(frozen: FrozenEncoders) -> None:
     weight = [3.0, 0.0]
     for k in range(10):
-        frozen.feed([0.001 * k, 0.0005 * k], weight)
-    frozen.feed([0.0093, 0.0045], weight)  # a short step into the stand
-    frozen.feed([0.0093, 0.0045], weight)
+        frozen.feed([0.001 * k, 0.0005 * k], weight, [0.001 * k, 0.0005 * k])
+    frozen.feed([0.0093, 0.0045], weight, [0.0093, 0.0045])  # a short step into the stand
+    frozen.feed([0.0093, 0.0045], weight, [0.0093, 0.0045])
     with pytest.raises(SafetyAbort, match="joint one turned at more than") as stopped:
-        frozen.feed([0.0093, 0.0045], weight)
+        frozen.feed([0.0093, 0.0045], weight, [0.0093, 0.0045])
     assert stopped.value.reason == "encoder_frozen"
     frozen.restart()
     for _ in range(20):
-        frozen.feed([0.0093, 0.0045], weight)
+        frozen.feed([0.0093, 0.0045], weight, [0.0093, 0.0045])
 
 
 def test_an_encoder_that_stands_under_more_than_friction_is_told_within_five_readings(frozen: FrozenEncoders) -> None:
     for _ in range(21):
-        frozen.feed([0.1, 0.2], [12.9, 1.5])
+        frozen.feed([0.1, 0.2], [12.9, 1.5], [0.1, 0.2])
     for _ in range(4):
-        frozen.feed([0.1, 0.2], [3.0, -1.7])
+        frozen.feed([0.1, 0.2], [3.0, -1.7], [0.1, 0.2])
     with pytest.raises(SafetyAbort, match=r"joint two is driven by -1\.7 N\.m") as stopped:
-        frozen.feed([0.1, 0.2], [3.0, -1.7])
+        frozen.feed([0.1, 0.2], [3.0, -1.7], [0.1, 0.2])
+    assert stopped.value.reason == "joint_blocked"
+
+
+def test_an_encoder_that_stands_while_its_joint_is_wanted_elsewhere_is_told_before_the_torque_is_large(
+    frozen: FrozenEncoders,
+) -> None:
+    """Friction holds a joint within three windups, 15 mrad; one that creeps does not stand."""
+    quiet = [3.0, 0.0]
+    for k in range(110):
+        frozen.feed([0.1, 0.2 + 1e-6 * k], quiet, [0.1 + 1.4e-4 * k, 0.2 + 3e-4 * k])
+    with pytest.raises(SafetyAbort, match=r"joint one was wanted 0\.0154 rad away and its encoder stands") as stopped:
+        frozen.feed([0.1, 0.201], quiet, [0.1154, 0.233])
     assert stopped.value.reason == "joint_blocked"
 
 
 def test_brakes_have_their_time_to_open(frozen: FrozenEncoders) -> None:
     frozen.restart(25)
     for _ in range(29):
-        frozen.feed([0.1, 0.2], [30.0, 0.0])
+        frozen.feed([0.1, 0.2], [30.0, 0.0], [0.1, 0.2])
     with pytest.raises(SafetyAbort, match="joint one"):
-        frozen.feed([0.1, 0.2], [30.0, 0.0])
+        frozen.feed([0.1, 0.2], [30.0, 0.0], [0.1, 0.2])
 
 
 def test_a_joint_far_from_where_it_should_be_is_named(bench: Any) -> None:
