@@ -75,8 +75,11 @@ def start(
     channel = grpc_channel(process.grpc_address, link)
     opened.callback(channel.close)
     # The truth itself stays out of the archive: an analysis must not find it there.
-    details: dict[str, object] = {
-        "twin": {"name": twin.name, "sha256": twin.source.sha256, "seed": used, "real_time": real_time}
-    }
+    simulated: dict[str, object] = {
+        "name": twin.name, "sha256": twin.source.sha256, "seed": used, "real_time": real_time
+    }  # fmt: skip
+    if faults:
+        simulated["faults"] = [str(fault["name"]) for fault in faults]
+    details: dict[str, object] = {"twin": simulated}
     serial = {name: link.url(name) for name in serial_ports(rig)}
     return Simulation(process, Addresses(serial, link.clock, daq_channel=channel), used, details)

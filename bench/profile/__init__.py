@@ -11,6 +11,7 @@ from bench.profile.check import check_folder
 from bench.profile.criteria import AnalysisProfile, ContactCriteria, CriteriaProfile, Criterion, CriterionBase
 from bench.profile.criteria_arm import ArmAnalysisProfile, ArmCriteria, ArmCriterion
 from bench.profile.criteria_joint import JointAnalysisProfile, JointCriteria, JointCriterion
+from bench.profile.faults import FAULTS, befalls, fault_parameter_issues, parse_fault, stated_fault
 from bench.profile.feedforward import FeedForwardProfile
 from bench.profile.feedforward_arm import ArmFeedForward
 from bench.profile.fields import Source
@@ -71,7 +72,7 @@ from bench.profile.specimen import (
     SpecimenProfile,
 )
 from bench.profile.trajectory import TrajectoryJoint, TrajectoryProfile
-from bench.profile.twin import FAULTS, Fault, IndenterTwin, TissueTruth, TwinProfile, fault_parameter_issues
+from bench.profile.twin import Fault, IndenterTwin, TissueTruth, TwinProfile
 from bench.profile.twin_arm import ArmTwin
 from bench.profile.twin_joint import JointTwin
 
@@ -141,6 +142,7 @@ __all__ = [
     "TwinProfile",
     "WrenchCheckProcedure",
     "WristSensorProfile",
+    "befalls",
     "check_folder",
     "fault_parameter_issues",
     "find_profile",
@@ -154,6 +156,8 @@ __all__ = [
     "load_specimen",
     "load_trajectory",
     "load_twin",
+    "parse_fault",
     "parse_profile",
     "profiles_root",
+    "stated_fault",
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
-from bench.errors import UnitError
+from bench.profile.faults import FAULTS, FAULTS_OF_ONE, befalls, fault_parameter_issues
 from bench.profile.fields import (
     Force,
     ForceRate,
@@ -30,63 +29,12 @@ from bench.profile.fields import (
     Stiffness,
     Time,
 )
-from bench.profile.problem import Issue, near_miss, shown
-from bench.units import Value, due
+from bench.profile.problem import Issue, near_miss
+from bench.units import Value
 
 NO_LENGTH = Value(0.0, "mm", "length")
 NO_RATIO = Value(0.0, "%", "ratio")
 Share = Annotated[Value, Quantity("ratio", above="0")]
-
-FAULTS: dict[str, dict[str, str]] = {
-    "device_unplugged": {"device": "text"},
-    "saturated_cell": {},
-    "estop_pressed": {},
-    "enable_stuck": {},
-    "stage_stall": {},
-    "lost_steps": {"distance": "length"},
-    "drifting_cell": {"rate": "force_rate|torque_rate"},
-    "broken_wire": {"gauge": "integer"},
-    "dropped_samples": {"count": "integer"},
-    "late_reply": {"count": "integer", "delay": "time"},
-    "corrupt_checksum": {"count": "integer"},
-    "wrong_phantom": {"specimen": "text"},
-    "stuck_encoder": {},
-    "lost_counts": {"pulses": "integer"},
-    "encoder_direction_swapped": {},
-    "drive_fault": {"code": "integer"},
-    "transducer_inverted": {},
-    "friction_changed": {"factor": "ratio"},
-    "backlash": {"gap": "angle"},
-    "overheat": {"temperature": "temperature", "within": "time"},
-    "axis_encoder_stuck": {"joint": "integer"},
-    "axis_friction_changed": {"joint": "integer", "factor": "ratio"},
-    "axis_torque_changed": {"joint": "integer", "factor": "ratio"},
-    "payload_changed": {"mass": "mass"},
-    "servo_missing": {"id": "integer"},
-    "servo_model_changed": {"id": "integer", "model": "text"},
-    "servo_error": {"id": "integer", "bits": "integer"},
-    "gauge_inverted": {"gauge": "integer"},
-    "gauges_swapped": {"gauge": "integer", "other": "integer"},
-}
-"""Fault → its parameters and what each is: a quantity kind (or either of two), ``text`` or ``integer``."""
-FAULTS_OF_ONE = {
-    **dict.fromkeys(("stage_stall", "lost_steps", "wrong_phantom"), "indenter"),
-    **dict.fromkeys(("drive_fault", "transducer_inverted", "friction_changed", "backlash", "overheat"), "single_joint"),
-    **dict.fromkeys(("axis_encoder_stuck", "axis_friction_changed", "axis_torque_changed"), "arm"),
-    **dict.fromkeys(("payload_changed", "servo_missing", "servo_model_changed", "servo_error"), "arm"),
-    **dict.fromkeys(("gauge_inverted", "gauges_swapped"), "arm"),
-}
-"""Fault that can befall one kind of rig only → that kind."""
-FAULTS_NOT_OF = {
-    "single_joint": ("broken_wire",),
-    "arm": ("stuck_encoder", "lost_counts", "encoder_direction_swapped"),
-}
-"""Kind of rig → faults of others that cannot befall it: it has no gauge, or no encoder of its own on the DAQ."""
-
-
-def befalls(fault: str, kind: str) -> bool:
-    """Whether ``fault`` can befall a rig of ``kind``."""
-    return FAULTS_OF_ONE.get(fault, kind) == kind and fault not in FAULTS_NOT_OF.get(kind, ())
 
 
 class StageTruth(Section):
@@ -202,34 +150,6 @@ class Fault(Section):
             yield Issue("name", f'"{self.name}"', f"one of {', '.join(FAULTS)}", near_miss(self.name, FAULTS))
             return
         yield from fault_parameter_issues(self.name, self.parameters)
-
-
-def fault_parameter_issues(name: str, parameters: dict[str, JsonValue]) -> Iterator[Issue]:
-    """Yield what is wrong with the parameters of fault ``name``; each may be left out, none may be unknown."""
-    known = FAULTS[name]
-    for key, given in parameters.items():
-        place = f"parameters.{key}"
-        if key not in known:
-            takes = ", ".join(known) if known else "no parameters"
-            yield Issue(place, f'"{key}"', f"{takes} for the fault {name}", near_miss(key, known))
-        elif known[key] == "text" and not isinstance(given, str):
-            yield Issue(place, shown(given), "a text")
-        elif known[key] == "integer" and (not isinstance(given, int) or isinstance(given, bool)):
-            yield Issue(place, shown(given), "a whole number")
-        elif known[key] not in ("text", "integer"):
-            first, *others = known[key].split("|")
-            try:
-                parse_either(given, first, *others)
-            except UnitError as error:
-                yield Issue(place, shown(given), due(first), error.what)
-
-
-def parse_either(given: object, first: str, *others: str) -> Value:
-    """Read a quantity of one of several kinds; :class:`UnitError` speaks of the first."""
-    for kind in others:
-        with contextlib.suppress(UnitError):
-            return Value.parse(given, kind)  # type: ignore[arg-type]
-    return Value.parse(given, first)  # type: ignore[arg-type]
 
 
 class TwinProfile(Profile):

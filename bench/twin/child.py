@@ -22,7 +22,7 @@ from typing import Any
 from nidaqmx._stubs import nidaqmx_pb2_grpc as rpc
 
 from bench.errors import BenchError, TwinError
-from bench.profile import find_profile, load_rig, load_twin
+from bench.profile import find_profile, load_rig, load_twin, parse_fault
 from bench.twin.control import Control
 from bench.twin.devices.nidaqmx_grpc import NiDaqService, serve
 from bench.twin.lab import Lab, build_lab
@@ -49,9 +49,24 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--pty", action="store_true", help="serial devices on pseudo-terminals (real time, not Windows)")
     made.add_argument("--report", type=Path, help="where to write what became of the rig (JSON)")
     made.add_argument("--linger", action="store_true", help="stay after the runner was lost, until told to quit")
+    made.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        type=_fault,
+        metavar="NAME[@TIME][,KEY=VALUE]",
+        help="something that goes wrong, e.g. drifting_cell@20s,rate=5mN/s; may be given more than once",
+    )
     made.add_argument("--faults", default="[]", help='JSON: [{"name": …, "at_s": …, "parameters": {…}}, …]')
     made.add_argument("--managed", action="store_true", help=argparse.SUPPRESS)
     return made
+
+
+def _fault(text: str) -> dict[str, Any]:
+    try:
+        return parse_fault(text)
+    except BenchError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
@@ -73,6 +88,7 @@ def _lab(given: argparse.Namespace) -> Lab:
     rig = load_rig(find_profile("rigs", given.rig))
     twin = load_twin(find_profile("twins", given.twin or rig.name))
     lab = build_lab(rig, twin, given.specimen, seed=given.seed, real_time=given.real_time)
+    faults += [(fault["name"], fault["at_s"], fault["parameters"]) for fault in given.fault]
     for name, at_s, parameters in faults:
         lab.faults.schedule(name, at_s, parameters)
     return lab

@@ -70,6 +70,15 @@ class Faults:
             ),
             "corrupt_checksum": lambda p: self._wire(p).corrupt_replies(int(p.get("count", 1))),
             "dropped_samples": self._drop_samples,
+            "buffer_overwrite": lambda p: self._the_daq().fault("buffer_overwrite"),
+            "broken_wire": lambda p: self._bus.sensor.break_wire(self._tick, int(p.get("gauge", 0))),
+            "gauge_inverted": lambda p: self._bus.sensor.invert_channel(self._tick, int(p.get("gauge", 0))),
+            "gauges_swapped": lambda p: self._bus.sensor.swap_channels(
+                self._tick, int(p.get("gauge", 0)), int(p.get("other", 1))
+            ),
+            "wrong_calibration_file": lambda p: self._bus.sensor.replace(
+                self._tick, float(p["factor"]) if "factor" in p else None
+            ),
         }
         self._ends: dict[str, Callable[[], None]] = {
             "estop_pressed": lambda: self._bus.press_estop(False),

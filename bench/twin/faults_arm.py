@@ -18,6 +18,7 @@ from bench.twin.world import SimWorld
 DRIFT_N_S = 0.1
 FRICTION_FACTOR = 1.5
 TORQUE_FACTOR = 0.9
+GEAR_FACTOR = 2.0
 OVERLOAD_BITS = 0x20  # "overload error" of a Dynamixel's Hardware Error Status
 WRONG_MODEL = "XM430-W350"
 HIDDEN_MASS_KG = 0.5
@@ -28,6 +29,10 @@ class FaultyServos(Protocol):
 
     def mute(self, servo_id: int, on: bool = True) -> None:
         """Take a servo off the bus, or put it back."""
+        ...
+
+    def swap_ids(self, one: int, other: int) -> None:
+        """Two servos have each other's ids."""
         ...
 
     def set_model_number(self, servo_id: int, number: int) -> None:
@@ -52,14 +57,12 @@ class ArmFaults(Faults):
         self._plant = plant
         self._servos = servos
         self._ids = [servo.id for servo in truth.servos]
-        wrist = bus.wrist
         self._actions.update(
-            broken_wire=lambda p: wrist.break_wire(self._tick, int(p.get("gauge", 0))),
-            gauge_inverted=lambda p: wrist.invert_channel(self._tick, int(p.get("gauge", 0))),
-            gauges_swapped=lambda p: wrist.swap_channels(self._tick, int(p.get("gauge", 0)), int(p.get("other", 1))),
             axis_encoder_stuck=lambda p: plant.stick_encoder(self._joint(p)),
             axis_friction_changed=self._rub,
             axis_torque_changed=self._weaken,
+            wrong_gear_ratio=self._regear,
+            swapped_axes=self._swap,
             payload_changed=self._load,
             servo_missing=self._lose,
             servo_model_changed=lambda p: self._the_servos().set_model_number(
@@ -122,6 +125,24 @@ class ArmFaults(Faults):
         index, factor = self._joint(parameters), float(parameters.get("factor", TORQUE_FACTOR))
         axis = self._plant.truth.axes[index]
         self._change_axis(index, replace(axis, torque_scale=factor * axis.torque_scale))
+
+    def _regear(self, parameters: Parameters) -> None:
+        """The axis has another gear than the profile says; its encoder reads on from where it stands."""
+        index, factor = self._joint(parameters), float(parameters.get("factor", GEAR_FACTOR))
+        if factor == 0.0:
+            raise TwinError("a gear ratio of nought", where="twin fault", remedy='e.g. factor = "200 %", or "-100 %"')
+        axis = self._plant.truth.axes[index]
+        changed = replace(axis, gear_ratio=factor * axis.gear_ratio)
+        angle = self._plant.state.theta[index]
+        self._change_axis(
+            index, replace(changed, zero=axis.zero + (axis.shaft_per_axis - changed.shaft_per_axis) * angle)
+        )
+
+    def _swap(self, parameters: Parameters) -> None:
+        """Two servos have each other's ids, as they have when their cables are swapped."""
+        one = self._joint(parameters)
+        other = self._joint({"joint": parameters.get("other", one + 2)})
+        self._the_servos().swap_ids(self._ids[one], self._ids[other])
 
     def _load(self, parameters: Parameters) -> None:
         """The payload weighs something else; its shape stays, and one that is not there hangs at the tip."""

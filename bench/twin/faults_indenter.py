@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from bench.errors import TwinError
 from bench.twin.faults import Faults, FaultyDaq, Parameters
@@ -15,6 +16,15 @@ from bench.twin.world import SimWorld
 LOST_STEPS_MM = 0.2
 DRIFT_N_S = 0.1
 WRONG_PHANTOM_FACTOR = 2.5
+SCREW_FACTOR = 2.0
+
+
+class FaultyStage(Protocol):
+    """What the stage's controller does about a screw that is another."""
+
+    def scale_screw(self, factor: float) -> None:
+        """A microstep goes ``factor`` times as far."""
+        ...
 
 
 class IndenterFaults(Faults):
@@ -28,17 +38,25 @@ class IndenterFaults(Faults):
         bus: RigBus,
         wires: dict[str, Wire],
         daq: FaultyDaq | None = None,
+        stage: FaultyStage | None = None,
     ) -> None:
         super().__init__("indenter", truth.wiring.device, world, bus, wires, daq, DRIFT_N_S)
         self._truth = truth
         self._plant = plant
+        self._stage = stage
         self._actions.update(
             stage_stall=lambda p: plant.jam(True),
             lost_steps=lambda p: plant.lose_steps(float(p.get("distance", LOST_STEPS_MM))),
-            broken_wire=lambda p: bus.sensor.break_wire(self._tick, int(p.get("gauge", 0))),
+            wrong_gear_ratio=self._rescrew,
             wrong_phantom=self._wrong_phantom,
         )
         self._ends["stage_stall"] = lambda: plant.jam(False)
+
+    def _rescrew(self, parameters: Parameters) -> None:
+        """The screw has another pitch than the profile's microstep size says."""
+        if self._stage is None:
+            raise TwinError("this twin has no stage", where="twin fault")
+        self._stage.scale_screw(float(parameters.get("factor", SCREW_FACTOR)))
 
     def _wrong_phantom(self, parameters: Parameters) -> None:
         named = parameters.get("specimen")

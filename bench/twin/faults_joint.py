@@ -14,6 +14,7 @@ DRIFT_NM_S = 0.02
 DRIVE_FAULT = 33  # "motor driver fault" of a moteus
 FRICTION_FACTOR = 1.5
 BACKLASH_RAD = 2e-3
+GEAR_FACTOR = 2.0
 OVERHEAT_DEGC = 90.0
 OVERHEAT_S = 5.0
 
@@ -36,10 +37,19 @@ class JointFaults(Faults):
             drive_fault=lambda p: plant.raise_fault(int(p.get("code", DRIVE_FAULT))),
             transducer_inverted=lambda p: bus.sensor.invert(self._tick),
             friction_changed=lambda p: plant.scale_friction(float(p.get("factor", FRICTION_FACTOR))),
+            wrong_gear_ratio=self._regear,
             backlash=lambda p: plant.set_backlash(float(p.get("gap", BACKLASH_RAD))),
             overheat=self._overheat,
         )
         self._ends["overheat"] = lambda: plant.heat(0.0)
+
+    def _regear(self, parameters: Parameters) -> None:
+        """The joint has another gear than the profile says; gears are not exchanged under power."""
+        if self._plant.powered():
+            raise TwinError(
+                "a gear is not exchanged under power", where="twin fault wrong_gear_ratio", remedy="Let it come at 0 s"
+            )
+        self._plant.scale_ratio(float(parameters.get("factor", GEAR_FACTOR)))
 
     def _overheat(self, parameters: Parameters) -> None:
         """The temperature runs up at the rate that brings it to ``temperature`` in the time ``within``."""

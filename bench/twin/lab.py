@@ -139,7 +139,7 @@ def _indenter(
     )
     daq = NiDaqDevice(world, bus, _settings(rig, twin, truth.seed))
     wires = {stage.name: Wire(world, stage)}
-    faults = IndenterFaults(world, truth, plant, bus, wires, daq)
+    faults = IndenterFaults(world, truth, plant, bus, wires, daq, stage.axis)
     _schedule(faults, truth)
     view = IndenterView(world, truth, plant, bus)
     return IndenterLab(world, bus, wires, daq, MetadataGate(world), faults, view, truth, plant)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.errors import TwinError, UnitError
 from bench.profile import load_rig, load_twin
-from bench.profile.twin import FAULTS, befalls
+from bench.profile.faults import FAULTS, befalls
 from bench.twin.lab import IndenterLab, build_lab
 from bench.twin.plant.build import rig_truth
 

@@ -11,8 +11,8 @@ import pytest
 
 from bench.errors import BenchError, TwinError
 from bench.profile import load_rig, load_twin
+from bench.profile.faults import FAULTS, befalls
 from bench.profile.rig_joint import JointRig
-from bench.profile.twin import FAULTS, befalls
 from bench.profile.twin_joint import JointTwin
 from bench.twin.lab import JointLab, build_lab
 from bench.twin.plant.build_joint import joint_truth
@@ -83,6 +83,7 @@ def test_inverted_wires_turn_the_reading_from_their_moment(lab: JointLab) -> Non
 
 @pytest.mark.parametrize("name", HERE)
 def test_every_fault_of_a_joint_can_be_brought_about(lab: JointLab, name: str) -> None:
+    lab.bus.set_digital("port0/line1", name != "wrong_gear_ratio")  # which nobody changes under power
     lab.faults.inject(name, {})
     wait(lab, 0.01)
     assert [fault for _, fault in lab.faults.injected] == [name]

@@ -152,6 +152,13 @@ class DynamixelArm:
         self._called(servo_id)
         self._talk.damaged[servo_id] = count
 
+    def swap_ids(self, one: int, other: int) -> None:
+        """Two servos have each other's ids."""
+        first, second = self._called(one), self._called(other)
+        for servos, servo_id in ((first, other), (second, one)):
+            for servo in servos:
+                servo.rename(servo_id)
+
     def set_model_number(self, servo_id: int, number: int) -> None:
         """A servo of another model has this id."""
         for servo in self._called(servo_id):

@@ -320,6 +320,11 @@ class Servo:
         self.set("bus_watchdog", TRIPPED)
         self.set("goal_current", 0)
 
+    def rename(self, servo_id: int) -> None:
+        """Somebody has given it another id."""
+        self.set("id", servo_id)
+        self.id = servo_id
+
     def watchdog_ns(self) -> int | None:
         """The time after which the watchdog trips [ns], None when it does not watch."""
         steps = self.memory[self._watchdog_at]

@@ -84,6 +84,10 @@ class ZaberAxis:
     def _acceleration_mm_s2(self, data: int) -> float:
         return data * 1e4 / SPEED_SCALE * self._step_mm
 
+    def scale_screw(self, factor: float) -> None:
+        """A microstep goes ``factor`` times as far: the stage has another screw than it should."""
+        self._step_mm *= factor
+
     # -- movements ----------------------------------------------------------------------------------------------------
 
     def home(self) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from bench.errors import TwinError
 from bench.instruments.ati_file import AtiCalibration
 from bench.profile import IndenterRig, IndenterTwin, RigProfile, TwinProfile
+from bench.profile.faults import FAULTS, befalls
 from bench.profile.rig import AtiSensorProfile, LoadCellProfile
-from bench.profile.twin import FAULTS, befalls
 from bench.profile.twin import TissueTruth as TissueProfile
 from bench.twin.plant.truth import FaultTruth, RigTruth, SensorTruth, StageTruth, TissueTruth, Wiring
 from bench.units import Value

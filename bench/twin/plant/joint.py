@@ -193,6 +193,10 @@ class Joint:
         """The gear has this much play [rad, whole gap]."""
         self._change(replace(self.truth, gear=replace(self.truth.gear, backlash=gap)))
 
+    def scale_ratio(self, factor: float) -> None:
+        """The rotor turns ``factor`` times as often; what is referred to the joint stays."""
+        self._change(replace(self.truth, gear=replace(self.truth.gear, ratio=factor * self.truth.gear.ratio)))
+
     def heat(self, rate: float) -> None:
         """The joint warms up by ``rate`` [K/s] more than it should."""
         self._split()

@@ -17,6 +17,10 @@ OVERLOAD = 1.02
 """The sensor follows the force up to this multiple of its capacity."""
 
 
+UNLIKE, ONE_CHANNEL_FACTOR = 0.15, 1.25
+"""How far the gauges of two sensors of a model are apart (standard deviation), and a single channel of another cell."""
+
+
 class ForceSensorPlant:
     """Channels linear in the contact force.
 
@@ -52,9 +56,13 @@ class ForceSensorPlant:
             raise TwinError(f"a sensor of kind {truth.kind!r} is not simulated", where="twin plant")
         self.gains = gains
         self._noise_sd = noise
+        self._unlike = 1.0 + UNLIKE * generator(seed, "force_sensor/other").standard_normal(gains.size)
         self._noise = [ChannelNoise(seed, f"force_sensor/{index}") for index in range(gains.size)]
         self._drifts = [(0, truth.drift_N_s)]
         self._inverted_from: int | None = None
+        self._inverted: dict[int, int] = {}
+        self._swapped: list[tuple[int, int, int]] = []
+        self._replaced: list[tuple[int, Floats]] = []  # (from tick, factor of each channel)
         self._stuck: list[tuple[int, int, float]] = []  # (from tick, channel, value)
         self._seen_key = (0, 0, 0)
         self._seen_force = np.empty(0)
@@ -68,6 +76,30 @@ class ForceSensorPlant:
         """From ``tick`` on the two wires of every channel are swapped."""
         self._inverted_from = tick
 
+    def invert_channel(self, tick: int, channel: int) -> None:
+        """From ``tick`` on the two wires of one gauge are swapped."""
+        self._inverted[self._known(channel)] = tick
+
+    def swap_channels(self, tick: int, one: int, other: int) -> None:
+        """From ``tick`` on two gauges are plugged into each other's inputs."""
+        self._swapped.append((tick, self._known(one), self._known(other)))
+
+    def replace(self, tick: int, factor: float | None) -> None:
+        """From ``tick`` on it is another sensor than its calibration says.
+
+        Its channels give ``factor`` times as much; without one, each gauge of a sensor of six is as much off as those
+        of two specimens of a model are, and a single channel reads a quarter more.
+        """
+        if factor is None and self.gains.size == 1:
+            factor = ONE_CHANNEL_FACTOR
+        own = self._unlike if factor is None else np.full(self.gains.size, factor)
+        self._replaced.append((tick, own))
+
+    def _known(self, channel: int) -> int:
+        if not 0 <= channel < self.gains.size:
+            raise TwinError(f"there is no gauge {channel}", where="fault", remedy=f"0 … {self.gains.size - 1}")
+        return channel
+
     def saturate(self, tick: int) -> None:
         """From ``tick`` on every channel lies at the end of its range."""
         for channel, gain in enumerate(self.gains):
@@ -75,11 +107,7 @@ class ForceSensorPlant:
 
     def break_wire(self, tick: int, channel: int) -> None:
         """From ``tick`` on one channel floats to the rail."""
-        if not 0 <= channel < self.gains.size:
-            raise TwinError(
-                f"there is no gauge {channel}", where="fault broken_wire", remedy=f"0 … {self.gains.size - 1}"
-            )
-        self._stuck.append((tick, channel, self.truth.limit))
+        self._stuck.append((tick, self._known(channel), self.truth.limit))
 
     def signal(self, channel: int, force: Floats, first: int, stride: int) -> Floats:
         """Return the channel's signal.
@@ -111,6 +139,20 @@ class ForceSensorPlant:
 
     def clean(self, channel: int, load: Floats, first: int, stride: int) -> Floats:
         """The channel's signal without noise and without what happened to its wires, shape (n,)."""
+        signal = self.pure(channel, load, first, stride)
+        for tick, one, other in self._swapped:
+            if channel in (one, other):
+                late = max(0, -(-(tick - first) // stride))
+                signal[late:] = self.pure(other if channel == one else one, load, first, stride)[late:]
+        for tick, factors in self._replaced:
+            signal[max(0, -(-(tick - first) // stride)) :] *= factors[channel]
+        tick_inverted = self._inverted.get(channel)
+        if tick_inverted is not None:
+            signal[max(0, -(-(tick_inverted - first) // stride)) :] *= -1.0
+        return signal
+
+    def pure(self, channel: int, load: Floats, first: int, stride: int) -> Floats:
+        """The channel's signal with every wire where it belongs, shape (n,)."""
         signal: Floats = self.gains[channel] * self._seen(load, first, stride)
         return signal
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import TwinError
 from bench.twin.noise import generator
 from bench.twin.plant.arm_truth import WristTruth
 from bench.twin.plant.sensors import OVERLOAD, ForceSensorPlant
@@ -41,38 +40,15 @@ class WristSensorPlant(ForceSensorPlant):
         self.wrist = truth
         self._offset = np.array(truth.offset, dtype=float)
         self._edge = OVERLOAD * np.array(truth.capacity, dtype=float)
-        self._inverted: dict[int, int] = {}
-        self._swapped: list[tuple[int, int, int]] = []
-
-    def invert_channel(self, tick: int, channel: int) -> None:
-        """From ``tick`` on the two wires of one gauge are swapped."""
-        self._inverted[self._known(channel)] = tick
-
-    def swap_channels(self, tick: int, one: int, other: int) -> None:
-        """From ``tick`` on two gauges are plugged into each other's inputs."""
-        self._swapped.append((tick, self._known(one), self._known(other)))
-
-    def _known(self, channel: int) -> int:
-        if not 0 <= channel < len(self.response):
-            raise TwinError(f"there is no gauge {channel}", where="fault", remedy=f"0 … {len(self.response) - 1}")
-        return channel
 
     def saturate(self, tick: int) -> None:
         """From ``tick`` on every channel lies at the end of its range."""
         for channel, gain in enumerate(self.gains):
             self._stuck.append((tick, channel, math.copysign(self.truth.limit, gain)))
 
-    def clean(self, channel: int, load: Floats, first: int, stride: int) -> Floats:
-        """The channel's signal without noise and without what happened to its wires, shape (n,)."""
-        seen = self._seen(load, first, stride)
-        signal: Floats = seen @ self.response[channel]
-        for tick, one, other in self._swapped:
-            if channel in (one, other):
-                late = max(0, -(-(tick - first) // stride))
-                signal[late:] = seen[late:] @ self.response[other if channel == one else one]
-        tick_inverted = self._inverted.get(channel)
-        if tick_inverted is not None:
-            signal[max(0, -(-(tick_inverted - first) // stride)) :] *= -1.0
+    def pure(self, channel: int, load: Floats, first: int, stride: int) -> Floats:
+        """The channel's signal with every wire where it belongs, shape (n,)."""
+        signal: Floats = self._seen(load, first, stride) @ self.response[channel]
         return signal
 
     def _seen(self, force: Floats, first: int, stride: int) -> Floats:

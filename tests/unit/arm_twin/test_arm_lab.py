@@ -15,8 +15,8 @@ from bench.arm import arm_description, drivetrain
 from bench.errors import TwinError
 from bench.instruments import dynamixel_frames as frames
 from bench.instruments.ati_file import AtiCalibration
+from bench.profile.faults import FAULTS, befalls
 from bench.profile.rig_arm import ArmRig
-from bench.profile.twin import FAULTS, befalls
 from bench.profile.twin_arm import ArmTwin
 from bench.twin.lab import ArmLab, build_lab
 from bench.twin.plant.arm_truth import ArmTruth, WristTruth

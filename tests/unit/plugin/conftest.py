@@ -27,11 +27,14 @@ from bench.errors import InstrumentDisconnected, LimitError, SafetyAbort
 from bench.procedures.overrides import with_overrides
 
 LOG = []
+BROKEN = []
 
 
 @contextlib.contextmanager
-def open_station(rig, backend, *, twin, specimen, seed):
+def open_station(rig, backend, *, twin, specimen, seed, faults=()):
     LOG.append(f"open {rig.name} {backend} {twin.name if twin else None} {specimen.name} {seed}")
+    BROKEN[:] = faults
+    LOG.extend(f"fault {fault}" for fault in faults)
     if os.environ.get("FAKE_UNPLUGGED"):
         raise InstrumentDisconnected("the stage is gone", where="stage", remedy="Plug it in")
     yield rig
@@ -52,7 +55,7 @@ def run_procedure(station, procedure, specimen, *, operator, results_dir, criter
     LOG.append(f"perform {procedure.name} x{procedure.replicates} on {specimen.name} for {operator}")
     progress("pressing 1 of 2", 0.25)
     progress("pressing 2 of 2", 0.75)
-    abort = os.environ.get("FAKE_ABORT")
+    abort = os.environ.get("FAKE_ABORT") or (BROKEN and BROKEN[0]["name"])
     if abort == "limit":
         raise LimitError("70 mm is outside the travel", reason="travel_limit")
     if abort:
