@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 JOBS   ?= 2
 PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt dynamixel-sdk
 
-.PHONY: help setup peers demo demo-joint demo-arm test truth lint types check benchmark oldest clean
+.PHONY: help setup peers demo demo-joint demo-arm test truth faults lint types check benchmark oldest clean
 
 help:
 	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
@@ -15,6 +15,7 @@ help:
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
 	@echo "make truth      fifty simulated specimens, thirty joints and ten arms compared with their truth"
+	@echo "make faults     the whole catalogue of faults, and fifty sound rigs of each kind that must raise no alarm"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
 
@@ -71,6 +72,12 @@ truth: $(VENV)/.arm
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py
 	BENCH_TRUTH_SEEDS=10 $(BIN)/python -m pytest tests/reference/test_arm_truth.py tests/reference/test_arm_base_truth.py
+
+# Every fault makes its own check fail, and no sound rig raises an alarm. `make test` takes the short rows and one sound rig
+# of each kind; of the arm, whose run takes half a minute, this takes twelve.
+faults: $(VENV)/.dev
+	BENCH_FAULT_SEEDS=50 $(BIN)/python -m pytest tests/faults/test_catalogue_indenter.py tests/faults/test_catalogue_joint.py -n $(JOBS) --dist load
+	BENCH_FAULT_SEEDS=12 $(BIN)/python -m pytest tests/faults/test_catalogue_arm.py -n $(JOBS) --dist load
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

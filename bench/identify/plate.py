@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from bench.errors import Refused
 from bench.identify.estimate import Estimate
+from bench.profile import FrameProfile
 from bench.units import Value, factor
 
 Floats = NDArray[np.float64]
@@ -106,6 +107,29 @@ def estimate_frame_stiffness(run: Any) -> Estimate:
     total = math.sqrt(sum(u**2 for u in budget.values()))
     freedom = total**4 / (scatter**4 / (len(whole) - 1)) if scatter > 0 else math.inf
     return Estimate(value, total, "N/mm", "stiffness", freedom, budget)
+
+
+def check_frame_stiffness(run: Any, frame: FrameProfile) -> Estimate:
+    """Return the frame's stiffness by ``run`` when it is the rig profile's, both uncertainties allowed for.
+
+    A frame does not change by itself: this is the check that force sensor and encoder still mean newton and millimetre.
+
+    Raises
+    ------
+    Refused
+        ``frame_stiffness``, or what :func:`estimate_frame_stiffness` refuses.
+    """
+    measured = estimate_frame_stiffness(run)
+    agreed = math.hypot(measured.expanded_uncertainty, frame.expanded_uncertainty.to("N/mm"))
+    if abs(measured.value - frame.stiffness.to("N/mm")) > agreed:
+        raise Refused(
+            f"the frame's stiffness is {measured} by this run and {frame.stiffness} by the rig profile",
+            reason="frame_stiffness",
+            where=str(run.name),
+            remedy="Look whether the calibration file is this sensor's, at the encoder's distance_per_pulse, at what "
+            "is mounted and whether anything is loose; enter another stiffness only when frame or tool were changed",
+        )
+    return measured
 
 
 def calibration_shares(certificates: Sequence[Mapping[str, Any]], travel_mm: float) -> dict[str, float]:

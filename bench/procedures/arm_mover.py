@@ -89,7 +89,8 @@ class ArmMover:
                 f"{math.degrees(start):.1f} deg, and the way there was not checked",
                 reason="not_at_start",
                 where="arm",
-                remedy="Bring the arm to the procedure's start pose by hand, or state where it stands as start.",
+                remedy="Bring the arm to the procedure's start pose by hand, or state where it stands as start. "
+                "Where it stands there already, look for servos with each other's ids and for a servo's zero.",
             )
 
     def follow(self, motion: ArmMotion, text: str, *, compensated: bool = True) -> ArmDone:

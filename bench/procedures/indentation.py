@@ -21,9 +21,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
 
 from bench.errors import LimitError, SafetyAbort
-from bench.procedures.contact_watch import ContactWatch, Touch
+from bench.procedures.contact_watch import SIGMAS, ContactWatch, Touch
 from bench.procedures.recording import TARE_S, Recording, View
 from bench.profile import ContactSpecimen, IndentationProcedure, IndenterRig
 from bench.station import IndenterStation
@@ -31,6 +34,16 @@ from bench.station import IndenterStation
 #: Least free air before the touch [mm] and still baseline [s]: below, no contact point can be told.
 LEAST_FREE_AIR_MM = 2.0
 LEAST_BASELINE_S = 1.0
+#: A zero that moves in free air drifts when its trend stands out of the noise by so many standard errors, and would
+#: make such a share of a touch on the way to the specimen.
+DRIFT_SIGMAS, DRIFT_SHARE = 8.0, 0.5
+#: How long the tool stands after a touch that came too early, to see what the force does [s].
+EARLY_S = 1.0
+#: Force across the pressing axis as a share of the force along it, and the lever [mm] at which the force passes the
+#: sensor's axis: a tilted surface makes some per cent, a tool that is not in the middle a millimetre.
+SIDE_SHARE, LONGEST_LEVER_MM = 0.25, 10.0
+#: They are judged of forces above so many times the noise, as means of so many samples.
+SIDE_SIGMAS, SIDE_SAMPLES = 20.0, 20
 #: How much nearer than its nominal position a specimen's surface may be and still leave the free air asked for [mm].
 SURFACE_TOLERANCE_MM = 1.0
 #: Times a motion costs beside its way: starting, stopping, the block in which its end is seen [s].
@@ -169,11 +182,14 @@ def _replicate(recording: Recording, plan: Plan, replicate: Replicate) -> None:
     baseline_end_s = recording.time_s
     recording.phase("baseline", number, 0.0, float(baseline.time_s[0]), baseline_end_s)
     _check_baseline(baseline_end_s - float(baseline.time_s[0]))
+    _check_zero(baseline, (plan.surface_mm - plan.start_mm) / speed)
 
     recording.text = f"{label}: pressing"
     press = _Press(recording, plan, baseline, speed)
     motion = recording.move(press.first_target_mm, speed, steer=press.steer)
     touch = press.touch
+    if press.early:
+        _explain(recording, press)
     if touch is None:
         recording.phase("approach", number, speed, motion.start_s, motion.end_s)
         raise SafetyAbort(
@@ -193,6 +209,7 @@ def _replicate(recording: Recording, plan: Plan, replicate: Replicate) -> None:
         f"touch at {touch.position_mm:.3f} mm",
     )
 
+    _check_side_load(motion.view, press.contact, label)
     recording.text = f"{label}: holding"
     recording.still(plan.hold_s, since_s=motion.end_s)
     recording.text = f"{label}: unloading"
@@ -224,6 +241,8 @@ class _Press:
         self._start_mm = float(baseline.position_mm.mean())
         self._last: tuple[float, float] | None = None
         self._aimed = False
+        self.early = 0.0
+        """Free air before a touch that came too early [mm]."""
 
     @property
     def touch(self) -> Touch | None:
@@ -235,22 +254,15 @@ class _Press:
         if touch is None:
             return None
         if not seen:
-            self._check_free_air(touch)
+            free_air = touch.position_mm - self._start_mm
+            if free_air < LEAST_FREE_AIR_MM:
+                self.early = max(free_air, 1e-6)
+                return math.nan
             if self._plan.depth_mm is not None:
                 return touch.position_mm + self._plan.depth_mm
         if self._plan.force_n is not None:
             return self._towards_force(view)
         return None
-
-    def _check_free_air(self, touch: Touch) -> None:
-        free_air = touch.position_mm - self._start_mm
-        if free_air < LEAST_FREE_AIR_MM:
-            raise SafetyAbort(
-                f"contact after {free_air:.2f} mm of free air, {LEAST_FREE_AIR_MM:g} mm are needed",
-                reason="baseline_too_short",
-                where="approach",
-                remedy="Correct the specimen's surface_position, or ask for more free_air.",
-            )
 
     def _towards_force(self, view: View) -> float | None:
         """Aim at the position where the force will be reached, once that lies within the next block."""
@@ -270,6 +282,65 @@ class _Press:
         self._aimed = True
         self.ended_by = "force"
         return min(position + ahead, self._plan.deepest_mm)
+
+
+def _trend(view: View) -> tuple[float, float, float]:
+    """Return the slope of the force over time [N/s], its standard error and the noise about it [N]."""
+    time, n = view.time_s - view.time_s.mean(), len(view.time_s)
+    spread = float(time @ time)
+    slope = float(time @ view.force_n) / spread
+    noise = float((view.force_n - view.force_n.mean() - slope * time).std(ddof=2)) if n > 2 else 0.0
+    return slope, noise / math.sqrt(spread), noise
+
+
+def _check_zero(baseline: View, approach_s: float) -> None:
+    """Refuse to press with a zero that runs away: the touch would be seen where there is none."""
+    slope, error, noise = _trend(baseline)
+    if abs(slope) > DRIFT_SIGMAS * error and abs(slope) * approach_s > DRIFT_SHARE * SIGMAS * noise:
+        raise _drifts(slope, "while the tool stands in free air")
+
+
+def _explain(recording: Recording, press: _Press) -> NoReturn:
+    """Say why the force rose too early: a zero that runs away goes on while the tool stands, a specimen relaxes."""
+    slope, error, _ = _trend(recording.still(EARLY_S))
+    if slope > DRIFT_SIGMAS * error:
+        raise _drifts(slope, f"while the tool stands, {press.early:.2f} mm after it set out")
+    raise SafetyAbort(
+        f"contact after {press.early:.2f} mm of free air, {LEAST_FREE_AIR_MM:g} mm are needed",
+        reason="baseline_too_short",
+        where="approach",
+        remedy="Correct the specimen's surface_position, or ask for more free_air.",
+    )
+
+
+def _drifts(slope: float, when: str) -> SafetyAbort:
+    return SafetyAbort(
+        f"the force zero drifts: the force changes by {slope * 1e3:.3g} mN/s {when}",
+        reason="zero_drifts",
+        where="force sensor",
+        remedy="Let the sensor warm up, look at its mounting and cable, and measure again.",
+    )
+
+
+def _check_side_load(view: View, contact: ContactWatch, label: str) -> None:
+    """End a run whose sensor reads a side force or a moment that no press makes."""
+    peak = int(np.argmax(view.force_n))
+    near = slice(max(0, peak - SIDE_SAMPLES // 2), peak + SIDE_SAMPLES // 2)
+    along = float(view.force_n[near].mean()) - contact.zero_n
+    across, moment = float(view.side_n[near].mean()), float(view.moment_nm[near].mean())
+    lever = 1e3 * moment / max(along, 1e-9)
+    least = SIDE_SIGMAS * contact.noise_n
+    sideways = across > max(SIDE_SHARE * along, least)
+    if not sideways and not (along > least and lever > LONGEST_LEVER_MM):
+        return
+    raise SafetyAbort(
+        f"the force sensor reads {along:.3g} N along the pressing axis, "
+        + (f"{across:.3g} N across it" if sideways else f"and a moment as if they passed it {lever:.3g} mm away"),
+        reason="side_load",
+        where=label,
+        remedy="Look whether the calibration file is this sensor's, for gauges that are swapped or inverted, and for a "
+        "tilted specimen or a tool out of the middle.",
+    )
 
 
 def _check_baseline(seconds: float) -> None:

@@ -44,11 +44,17 @@ Progress = Callable[[str, float | None], None]
 
 @dataclass(frozen=True)
 class View:
-    """Samples as a procedure sees them: arrays of shape (n,) in s, mm and N."""
+    """Samples as a procedure sees them: arrays of shape (n,) in s, mm and N.
+
+    ``side_n`` is the force across the pressing axis, ``moment_nm`` the torque [N.m]; nought where the sensor has one
+    axis only.
+    """
 
     time_s: Floats
     position_mm: Floats
     force_n: Floats
+    side_n: Floats
+    moment_nm: Floats
 
     @classmethod
     def join(cls, views: list[View]) -> View:
@@ -57,6 +63,8 @@ class View:
             np.concatenate([view.time_s for view in views]),
             np.concatenate([view.position_mm for view in views]),
             np.concatenate([view.force_n for view in views]),
+            np.concatenate([view.side_n for view in views]),
+            np.concatenate([view.moment_nm for view in views]),
         )
 
 
@@ -308,7 +316,9 @@ class Recording:
         self.writer.append("force", data, time_s)
         if watched:
             self.watch.check(forces, torques, self._sensor.saturated(block.analog), time_s)
-        return View(time_s, block.encoders[:, 0] * self._station.encoder_direction, contact)
+        across = np.sqrt(np.maximum(np.einsum("ij,ij->i", forces, forces) - contact * contact, 0.0))
+        moment = np.sqrt(np.einsum("ij,ij->i", torques, torques))
+        return View(time_s, block.encoders[:, 0] * self._station.encoder_direction, contact, across, moment)
 
     def _times(self, block: Block) -> Floats:
         return np.arange(block.first_sample, block.first_sample + len(block.analog)) / self.rate_hz
@@ -328,12 +338,15 @@ class Recording:
         position_mm = self._station.stage.position_mm()
         self.writer.append("stage", {"position": [position_mm]}, [0.5 * (before_s + self.now_s())])
         self._polled_s = self.time_s
-        allowed_mm = AGREEMENT_MM + AGREEMENT_S * self._speed_mm_s
-        if before_s - self.time_s <= FRESH_S and not abs(position_mm - encoder_mm) <= allowed_mm:
+        # A sample of the encoder is as old as it is: the stage has gone on since, and farther where samples were lost.
+        late_s = max(0.0, before_s - self.time_s)
+        allowed_mm = AGREEMENT_MM + (AGREEMENT_S + late_s) * self._speed_mm_s
+        if late_s <= FRESH_S and not abs(position_mm - encoder_mm) <= allowed_mm:
             raise SafetyAbort(
                 f"the stage reports {position_mm:.3f} mm, the encoder {encoder_mm:.3f} mm; "
                 f"{allowed_mm:.2f} mm apart are allowed",
                 reason=POSITIONS_DISAGREE,
                 where="stage and encoder",
-                remedy="Look for a stuck or swapped encoder, lost counts, and for a stage that lost steps.",
+                remedy="Look for a stuck or swapped encoder, lost counts, a stage that lost steps, and at "
+                "microstep_size and distance_per_pulse in the rig profile.",
             )

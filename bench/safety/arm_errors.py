@@ -51,7 +51,8 @@ def left_limits(limits: ArmLimits, found: ArmReading) -> SafetyAbort:
         f"joint {name} turns at {found.velocity_rad_s[i]:.3g} rad/s, limit {limits.speed_rad_s[i]:g} rad/s",
         reason="speed_limit",
         where="arm",
-        remedy="Look for an unstable controller or a load that came off; else lower the procedure's speed.",
+        remedy="Look for a wrong gear ratio, direction or torque constant, which make a controller unstable, or a load "
+        "that came off; else lower the procedure's speed.",
     )
 
 
@@ -62,7 +63,8 @@ def tip_error(limits: ArmLimits, place: tuple[float, float, float], speed: float
             f"the tip moves at {speed:.3g} m/s, limit {limits.tip_speed_m_s:g} m/s",
             reason="tip_speed_limit",
             where="arm",
-            remedy="Look for an unstable controller; else lower the procedure's speed.",
+            remedy="Look for a wrong gear ratio, direction or torque constant, which make a controller unstable; else "
+            "lower the procedure's speed.",
         )
     shown = ", ".join(f"{1e3 * x:.0f}" for x in place)
     bounds = zip(limits.box_min_m, limits.box_max_m, strict=True)

@@ -226,7 +226,8 @@ class GatedDrive:
                 f"the joint turns at {speed:.4g} rad/s, limit {limits.speed_rad_s:g} rad/s",
                 reason="speed_limit",
                 where="drive",
-                remedy="Look for a load that came off or an unstable controller; else lower the procedure's speed.",
+                remedy="Look for a load that came off, or a wrong gear ratio or direction, which make a controller "
+                "unstable; else lower the procedure's speed.",
             )
         angle = self.angle(state)
         if not limits.travel_min_rad <= angle <= limits.travel_max_rad:

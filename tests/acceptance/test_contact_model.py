@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import pytest
 
 from bench.acceptance import Verdict
 from bench.archive import Run
-from bench.identify.plate import estimate_frame_stiffness
+from bench.identify.plate import check_frame_stiffness
 from bench.profile import RigProfile
 
 pytestmark = [pytest.mark.rig("indenter"), pytest.mark.slow]
@@ -25,6 +24,4 @@ def test_phantom_presses_as_its_contact_model_predicts(perform: Perform, judge: 
 
 def test_frame_is_as_stiff_as_the_rig_profile_says(perform: Perform, rig: RigProfile) -> None:
     run = perform("frame_stiffness", specimen="rigid_plate")
-    measured = estimate_frame_stiffness(run)
-    agreed = math.hypot(measured.expanded_uncertainty, rig.frame.expanded_uncertainty.to("N/mm"))
-    assert abs(measured.value - rig.frame.stiffness.to("N/mm")) <= agreed, f"{measured}, profile {rig.frame.stiffness}"
+    check_frame_stiffness(run, rig.frame)  # another one is a fault of the bench: its sensors, not the specimen

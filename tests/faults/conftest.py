@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,3 +106,15 @@ def terminal() -> Iterator[Terminal]:
     terminal = Terminal(master, slave, os.ttyname(slave))
     yield terminal
     terminal.unplug()
+
+
+@pytest.fixture(scope="module")
+def befall(repository: Path, tmp_path_factory: pytest.TempPathFactory, simulated_joint: Any) -> Any:
+    """``befall(rig, procedure, mounted, fault=…, …)``: see ``catalogue.py`` beside this file."""
+    spec = importlib.util.spec_from_file_location("catalogue", Path(__file__).with_name("catalogue.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["catalogue"] = module
+    spec.loader.exec_module(module)
+    return module.Catalogue(repository, tmp_path_factory.mktemp("catalogue"), simulated_joint)
