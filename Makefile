@@ -73,11 +73,9 @@ truth: $(VENV)/.arm
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py
 	BENCH_TRUTH_SEEDS=10 $(BIN)/python -m pytest tests/reference/test_arm_truth.py tests/reference/test_arm_base_truth.py
 
-# Every fault makes its own check fail, and no sound rig raises an alarm. `make test` takes the short rows and one sound rig
-# of each kind; of the arm, whose run takes half a minute, this takes twelve.
+# Every fault makes its own check fail, and no sound rig raises an alarm. `make test` takes the short rows and a sound rig or two.
 faults: $(VENV)/.dev
-	BENCH_FAULT_SEEDS=50 $(BIN)/python -m pytest tests/faults/test_catalogue_indenter.py tests/faults/test_catalogue_joint.py -n $(JOBS) --dist load
-	BENCH_FAULT_SEEDS=12 $(BIN)/python -m pytest tests/faults/test_catalogue_arm.py -n $(JOBS) --dist load
+	BENCH_FAULT_SEEDS=50 $(BIN)/python -m pytest tests/faults -k catalogue -n $(JOBS) --dist load
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
