@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bench.errors import LimitError
 from bench.models.fourier_path import FourierPath
 from bench.procedures import arm_plan, arm_wiring
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from bench.procedures.arm_loop import ArmRecording
     from bench.profile import TrajectoryProfile
     from bench.station_arm import ArmStation
+
+
+#: Two series that are never farther apart than this [rad], in periods alike by this share, are one.
+SAME_RAD = 1e-3
 
 
 class ArchivedTexts:
@@ -85,14 +91,30 @@ def plan(
     ProfileError
         There is no such trajectory file, or it is not valid.
     LimitError
-        ``other_arm``: a trajectory is of an arm with other joints; a pose is not this arm's.
+        ``other_arm``: a trajectory is of an arm with other joints; ``repeat``: both are the same; a pose is
+        not this arm's.
     """
     where = arm_plan.place(procedure, specimen)
     control = arm_plan.control_of(rig, procedure, specimen, feedforward, where)
     files = [_trajectory(rig, procedure, name, where) for name in (procedure.trajectory, procedure.hold_out)]
     train, hold_out = (fourier_path(file) for file in files)
+    if _same(train, hold_out):
+        raise LimitError(
+            f"trajectory ({files[0].name}) and hold_out ({files[1].name}) are one series under two names",
+            reason="repeat",
+            where=where,
+            remedy="Hold out another trajectory: a repeat predicts itself",
+        )
     texts = ArchivedTexts(trajectory=files[0].source.text, hold_out_trajectory=files[1].source.text)
     return Plan(control, train, hold_out, procedure.replicates, texts, rig.name, specimen)
+
+
+def _same(one: FourierPath, other: FourierPath) -> bool:
+    """Whether both go through the same places at the same times."""
+    if one.size != other.size or abs(one.period_s - other.period_s) > SAME_RAD * one.period_s:
+        return False
+    time = np.linspace(0.0, one.period_s, 101)
+    return float(np.abs(one.sample(time)[0] - other.sample(time)[0]).max()) < SAME_RAD
 
 
 def _trajectory(rig: ArmRig, procedure: ArmExcitationProcedure, name: str, where: str) -> TrajectoryProfile:

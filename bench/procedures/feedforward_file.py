@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.arm_feedforward_check import check_plausible
 from bench.errors import ProfileError
 from bench.profile import (
     ArmFeedForward,
@@ -105,7 +106,8 @@ def load_for_arm(
     Raises
     ------
     ProfileError
-        There is no such file, it is not valid, or it was identified on another rig.
+        There is no such file, it is not valid, it was identified on another rig, or it is far from what the rig's
+        profile says of the arm.
     """
     if given is None:
         named = procedure.feedforward if isinstance(procedure, ArmProcedure) else None
@@ -120,6 +122,7 @@ def load_for_arm(
             where=str(given.source.path),
             remedy="Run arm_excitation and arm_tracking on this rig and identify it.",
         )
+    check_plausible(given, rig)
     return given
 
 

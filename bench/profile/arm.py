@@ -65,6 +65,8 @@ JOINT_UNITS: dict[str, dict[str, tuple[str, str]]] = {
         "viscous": ("damping", "N.s/m"),
     },
 }
+#: A joint that turns farther than this [rad] has no limit, or one in degrees.
+MOST_RAD = 20.0
 #: Key of a joint → which of those it is.
 JOINT_KEYS = {
     "offset": "position",
@@ -159,6 +161,10 @@ class ArmJointProfile(Section):
         if low is not None and high is not None and low >= high:
             due_text = f"less than position_max, {self.position_max}"
             yield Issue("position_min", f'"{self.position_min}"', due_text, "Are the two reversed?")
+        for key, number in (("position_min", low), ("position_max", high)):
+            if self.kind == "revolute" and number is not None and abs(number) > MOST_RAD:
+                due_text = f"at most {MOST_RAD:g} rad, three turns, to either side"
+                yield Issue(key, f'"{getattr(self, key)}"', due_text, "Degrees given as radians?")
         if rated is not None and peak is not None and rated > peak:
             yield Issue("rated_torque", f'"{self.rated_torque}"', f"at most peak_torque, {self.peak_torque}")
 

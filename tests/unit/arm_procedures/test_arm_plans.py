@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,13 @@ def test_the_trajectory_files_go_to_the_archive(planned: Callable[..., Any]) -> 
     assert plan.texts["trajectory.toml"].startswith("# An arm's excitation")
     assert 'name = "full_arm_hold_out"' in plan.texts["hold_out_trajectory.toml"]
     assert plan.train.duration_s == 16.0
+
+
+def test_one_series_under_two_names_is_no_hold_out(
+    planned: Callable[..., Any], repository: Path, tmp_path: Path
+) -> None:
+    text = (repository / "profiles/trajectories/full_arm_train.toml").read_text(encoding="utf-8")
+    file = tmp_path / "renamed.toml"
+    file.write_text(text.replace('name = "full_arm_train"', 'name = "renamed"'), encoding="utf-8")
+    with pytest.raises(LimitError, match=r"\(full_arm_train\) and hold_out \(renamed\) are one series under two names"):
+        planned("arm_excitation", hold_out=str(file))
