@@ -156,6 +156,7 @@ def _judge(options: argparse.Namespace) -> int:
     with Run.open(options.run_file) as run:
         if options.criteria:
             criteria = load_criteria(find_profile("acceptance", options.criteria))
+            _refuse_other_procedure(run, criteria)
         else:
             criteria = _archived_criteria(run)
         verdict = judge_run(run, criteria)
@@ -196,17 +197,35 @@ def _archived_criteria(run: Run) -> CriteriaProfile:
 
 def _for_its_procedure(run: Run, texts: dict[str, str]) -> dict[str, str]:
     """Return the archived criteria without those that judge another procedure than the archived one."""
-    from bench.profile import CriteriaProfile, ProcedureProfile, parse_profile
+    from bench.profile import CriteriaProfile, parse_profile
 
-    performed, _ = parse_profile(run.texts.get("procedure.toml", ""), Path(f"{run.path}:procedure.toml"))
-    if not isinstance(performed, ProcedureProfile):
-        return texts  # an imported measurement: its procedure is a name and no more
+    performed = _performed(run)
     kept = {}
     for name, stored in texts.items():
         profile, _ = parse_profile(run.texts[stored], Path(f"{run.path}:{stored}"))
-        if not isinstance(profile, CriteriaProfile) or performed.procedure in profile.judges:
+        if performed is None or not isinstance(profile, CriteriaProfile) or performed in profile.judges:
             kept[name] = stored
     return kept
+
+
+def _performed(run: Run) -> str | None:
+    """Return the procedure of a run; None of an imported measurement, whose procedure is a name and no more."""
+    from bench.profile import ProcedureProfile, parse_profile
+
+    profile, _ = parse_profile(run.texts.get("procedure.toml", ""), Path(f"{run.path}:procedure.toml"))
+    return profile.procedure if isinstance(profile, ProcedureProfile) else None
+
+
+def _refuse_other_procedure(run: Run, criteria: CriteriaProfile) -> None:
+    """Refuse criteria made for other runs: their verdict would supersede the one that stands, and say nothing."""
+    performed = _performed(run)
+    if performed is not None and performed not in criteria.judges:
+        listed = ", ".join(sorted(criteria.judges))
+        raise BenchError(
+            f"the criteria {criteria.name} judge {', '.join(sorted(criteria.judges))}; the run is of {performed}",
+            where=str(run.path),
+            remedy="Name criteria for it, or leave --criteria out; no verdict was written",
+        )
 
 
 def _print_verdict(verdict: Verdict) -> None:

@@ -171,6 +171,12 @@ def test_criteria_for_another_procedure_do_not_decide_unless_they_are_named(
     add_verdict(press, {"criteria_name": "arm_payload"})
     main(["judge", str(press)])
     assert judged_by[-1].name == "contact_model", "arm_payload was named by mistake"
+    judged, written = len(judged_by), sorted(press.parent.iterdir())
+    capsys.readouterr()
+    assert main(["judge", str(press), "--criteria", str(profiles / "acceptance/arm_payload.toml")]) == 2
+    assert "the criteria arm_payload judge payload_hold; the run is of indentation" in capsys.readouterr().err
+    assert len(judged_by) == judged
+    assert sorted(press.parent.iterdir()) == written, "a verdict that stands is not superseded by a mistake"
 
 
 def test_archived_criteria_of_another_version_are_refused_with_a_remedy(

@@ -267,7 +267,10 @@ class Servo:
         return 0
 
     def factory_reset(self, keep: int) -> None:
-        """Reset what is kept without supply: 0xFF all, 0x01 all but the id, 0x02 all but id and baud rate."""
+        """Reset what is kept without supply: 0xFF all, 0x01 all but the id, 0x02 all but id and baud rate.
+
+        The servo reboots then, once its answer is out; until it does it is heard as before.
+        """
         kept = {name: self.get(name) for name in ("id", "baud_rate", "firmware", "model_information")}
         for entry in self.model.by_address.values():
             self.set(entry.name, entry.factory)
@@ -278,13 +281,13 @@ class Servo:
             self.set("id", kept["id"])
             if keep == 0x02:
                 self.set("baud_rate", kept["baud_rate"])
-            self._settle()
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def off(self) -> None:
-        """Supply lost, or rebooting."""
+        """Supply lost, or rebooting: what is kept without supply is what it comes back with."""
         self.ready = False
+        self._settle()
         self._registered = None
         self.overloaded_since_ns = None
         for entry in self.model.by_address.values():

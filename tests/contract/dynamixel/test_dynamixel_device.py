@@ -283,6 +283,14 @@ def test_factory_reset_keeps_the_id_when_told(bus):
     assert read(bus, 14, 11, 1) == 3
 
 
+def test_a_servo_that_has_forgotten_all_answers_as_from_the_factory(make_bus):
+    bus = make_bus(ids=(14,), models=("XM540-W270",), baud=57_600)
+    assert ask(bus, instruction(14, frames.FACTORY_RESET, b"\xff")) == [Status(14, 0, b"")]
+    bus.clock.sleep_until_ns(bus.clock.now_ns() + 2 * BOOT_NS)
+    assert ask(bus, instruction(14, frames.PING)) == []
+    assert read(bus, 1, 7, 1) == 1
+
+
 def test_turns_are_cleared_at_a_stand_only(make_bus):
     bus = make_bus(ids=(1,), models=("XM540-W270",))
     bus.plant.angles[0] = 7.0
