@@ -220,7 +220,6 @@ def _refuse_other_procedure(run: Run, criteria: CriteriaProfile) -> None:
     """Refuse criteria made for other runs: their verdict would supersede the one that stands, and say nothing."""
     performed = _performed(run)
     if performed is not None and performed not in criteria.judges:
-        listed = ", ".join(sorted(criteria.judges))
         raise BenchError(
             f"the criteria {criteria.name} judge {', '.join(sorted(criteria.judges))}; the run is of {performed}",
             where=str(run.path),
