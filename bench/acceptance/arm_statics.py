@@ -155,7 +155,11 @@ def _noise(values: Floats, cutoff_hz: float, rate_hz: float) -> float:
 
 
 def payload_mass_error(evidence: ArmEvidence, criterion: ArmCriterion) -> Values:
-    """Mass by the joints' torques less the mass weighed, as a share of it [1]."""
+    """Mass by the joints' torques less the mass weighed, as a share of it [1].
+
+    An error of indication: the arm's torques are what is tested, the scale is what is known (VIM, JCGM 200:2012, 2.16).
+    So what the joints' torque gains may be off by is in the value, and not once more in its uncertainty.
+    """
     payload = mounted(evidence)
     mass = payload.body.mass.to("kg")
     known, limit = payload.mass_uncertainty.to("kg") / mass, criterion.limit.to("1")
@@ -166,8 +170,10 @@ def payload_mass_error(evidence: ArmEvidence, criterion: ArmCriterion) -> Values
             where=evidence.where,
             remedy="Weigh it on a better scale: a third of the limit at least",
         )
+    from bench.identify.arm_payload import TORQUE_GAIN
+
     fit = payload_fit(evidence)
-    budget = {name: u / mass for name, u in fit.mass.budget.items()}
+    budget = {name: u / mass for name, u in fit.mass.budget.items() if name != TORQUE_GAIN}
     budget["weighing"] = 0.5 * payload.mass_uncertainty.to("kg") / mass
     freedom = {POSES: fit.poses - 1.0} if POSES in budget else {}
     one = Measured((fit.mass.value - mass) / mass, mass, fit.mass.value, budget, degrees_of_freedom=freedom)

@@ -31,6 +31,8 @@ from bench.models.arm_description import LinkInertia
 
 Floats = NDArray[np.float64]
 
+TORQUE_GAIN = "torque_gain"
+"""In the budget of a mass: what the joints' torques may be off by as a whole."""
 FEWEST_POSES = 4
 SAME_POSE_RAD = 0.02
 LEAST_NOISE = 1e-3
@@ -216,7 +218,7 @@ def _fit(
     sources = [Source("poses", math.sqrt((k - 1) / k) * (shifts - shifts.mean(axis=0)).T, float(k - 1))]
     gain = _gains(weighted, gained / sigma, used, share, together)
     if gain.size and float(np.abs(gain).max()) > 0.0:
-        sources.append(Source("torque_gain" if not together else "sensor_gain", gain))
+        sources.append(Source(TORQUE_GAIN if not together else "sensor_gain", gain))
 
     def estimate(value: float, gradient: Floats, unit: str, kind: str) -> Estimate:
         return combine(value, gradient, sources, unit, kind)
