@@ -26,10 +26,6 @@ ANNOUNCE_WALL_S = 60.0
 class Child(Protocol):
     """A process as its parent holds it."""
 
-    def fileno(self) -> int:
-        """What becomes readable when the process says something or ends; for ``select`` (not on Windows)."""
-        ...
-
     def first_line(self) -> str:
         """The announcement, or an empty text when the process ended without one."""
         ...
@@ -58,11 +54,6 @@ class StartedChild:
 
     def __init__(self, module: str, arguments: list[str]) -> None:
         self._process = _interpreter(module, arguments, text_out=True)
-
-    def fileno(self) -> int:
-        stream = self._process.stdout
-        assert stream is not None
-        return stream.fileno()
 
     def first_line(self) -> str:
         stream = self._process.stdout
@@ -113,9 +104,6 @@ class ForkedChild:
                 self._line, _ = server.accept()
             except TimeoutError:
                 raise ProcessError(f"it did not start within {ANNOUNCE_WALL_S:g} s", where=module) from None
-
-    def fileno(self) -> int:
-        return self._line.fileno()
 
     def first_line(self) -> str:
         line = self._read_line(ANNOUNCE_WALL_S) or ""

@@ -28,6 +28,7 @@ from bench.station_checks import check_certificates
 from bench.station_drivers import lab_addresses
 from bench.station_indenter import IndenterStation, open_indenter
 from bench.station_joint import JointStation, open_joint
+from bench.station_watchdog import watch
 
 __all__ = ["Backend", "IndenterStation", "JointStation", "Station", "open_station", "stop_unwatched"]
 
@@ -37,7 +38,7 @@ def stop_unwatched(station: Station) -> bool:
 
     A rig that cannot be asked counts as one that moves.
     """
-    if station.latched:
+    if station.latched or station.resting:
         return False
     try:
         active = station.is_active()
@@ -56,6 +57,7 @@ class Options(TypedDict, total=False):
     seed: int | None
     real_time: bool
     faults: Sequence[Mapping[str, Any]]
+    attach: Mapping[str, str] | None
     home: bool
     today: date | None
     allow_expired: bool
@@ -82,11 +84,16 @@ def open_station(
     seed: int | None = None,
     real_time: bool = False,
     faults: Sequence[Mapping[str, Any]] = (),
+    attach: Mapping[str, str] | None = None,
     home: bool = True,
     today: date | None = None,
     allow_expired: bool = False,
 ) -> Station:
-    """Open the instruments of ``rig``, check that they are the ones it names, and make the rig ready.
+    """Open the instruments of ``rig``, check that they are the ones it names, and see that the rig can be made ready.
+
+    A process of its own watches over the rig from before it first gets power, see :mod:`bench.safety.watchdog`. The
+    station is left at rest, without power: a run gives the rig its power and takes it back; see
+    :meth:`~bench.station_base.Station.powered`.
 
     Parameters
     ----------
@@ -96,6 +103,9 @@ def open_station(
         The twin, or the hardware.
     twin, specimen, seed, real_time, faults
         For the twin alone: its truth, what is mounted, the seed (default: the truth's), pacing, and what goes wrong.
+    attach : mapping, optional
+        Use the twin that runs at these addresses, ``{"link": "HOST:PORT", "grpc": "HOST:PORT"}`` as ``bench twin``
+        prints them, instead of starting one; it goes on when the station is closed.
     home : bool
         Whether to home the axis where it is not homed.
     today : date, optional
@@ -123,16 +133,22 @@ def open_station(
             # Only here does anything of the bench reach for the twin, and only for its addresses and clock.
             from bench.station_mock import start
 
-            simulation = start(opened, rig, twin, specimen, seed=seed, real_time=real_time, faults=faults)
-            addresses = simulation.addresses
+            simulation = start(
+                opened, rig, twin, specimen, seed=seed, real_time=real_time, faults=faults, attach=attach
+            )
+            addresses, order = simulation.addresses, simulation.watchdog_order
         elif backend == "lab":
             simulation = None
             addresses = lab_addresses(rig, WallClock())
+            order = {"addresses": "bench.station_drivers:lab_watchdog_addresses"}
         else:
             raise ProfileError(f'there is no backend "{backend}"', remedy="Use mock or lab")
         custody = Custody(rig.name, twin=None if simulation is None else identity_of(simulation.process.pid))
         opened.callback(custody.release)
-        options: dict[str, Any] = {"backend": backend, "custody": custody}
+        # It ends after all that is opened from here on, and before what leads to a simulated rig.
+        watchdog = watch(rig, order, real_time=simulation is None or simulation.real_time)
+        opened.callback(watchdog.close)
+        options: dict[str, Any] = {"backend": backend, "custody": custody, "watchdog": watchdog}
         if simulation is not None:
             options |= {"seed": simulation.seed, "twin": simulation.process, "details": simulation.details}
         station: Station

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,13 +23,14 @@ from bench.safety.arm_gate import GatedArm
 from bench.safety.custody import Custody
 from bench.safety.limits import ArmLimits
 from bench.safety.safe_state import WATCH_S
+from bench.safety.watchdog import FedClock, Unwatched
 from bench.station_base import Backend, Station, withdraw_power
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_arm_drives, open_daq, open_wrist_sensor
 from bench.station_takeover import look_at_arm, unrest
 
 if TYPE_CHECKING:
-    from bench.twin.process import TwinProcess
+    from bench.twin.process import AttachedTwin, TwinProcess
 
 #: An arm whose joints turn faster than this is not at rest [rad/s].
 REST_RAD_S = 0.02
@@ -82,9 +84,10 @@ class ArmStation(Station):
         force_sensor: AtiForceTorque,
         clock: Clock,
         seed: int | None = None,
-        twin: TwinProcess | None = None,
+        twin: TwinProcess | AttachedTwin | None = None,
         details: Mapping[str, object] | None = None,
         custody: Custody | None = None,
+        watchdog: Unwatched | None = None,
     ) -> None:
         self.rig = rig
         self.arm = GatedArm(
@@ -94,7 +97,7 @@ class ArmStation(Station):
             arm_limits(rig),
             drivetrain(rig.arm),
             zero_rad=zero_angles(rig),
-            clock=clock,
+            clock=FedClock(clock, watchdog if watchdog is not None else Unwatched()),
             brake_time_s=rig.safety.brake_time.to("s"),
         )
         self.force_sensor = force_sensor
@@ -112,6 +115,7 @@ class ArmStation(Station):
             twin=twin,
             details=details,
             custody=custody,
+            watchdog=watchdog,
         )
         self._acquisition: Acquisition | None = None
         self.mount(None)
@@ -130,6 +134,7 @@ class ArmStation(Station):
 
     def acquisition(self) -> Acquisition:
         """Set up the wrist sensor's gauges on one sample clock."""
+        self.watchdog.keep(self.watchdog.longest_s)  # tasks take the DAQ a while
         self._acquisition = self.daq.acquisition(
             list(self.force_sensor.channels), [], self.sample_rate_hz, self.rig.daq.buffer.to("s")
         )
@@ -187,7 +192,7 @@ class ArmStation(Station):
         self.arm.unlatch()
         self._safe, self._encoder_doubted = None, False
         self.interlock.energise()
-        sleep(self.clock, self.rig.safety.brake_time.to("s"))
+        sleep(self.fed_clock, self.rig.safety.brake_time.to("s"))
         self.arm.clear_faults()
         self.arm.arm_watchdog(self.rig.bus.watchdog.to("s"))
         self.arm.check_health()
@@ -210,6 +215,8 @@ def zero_angles(rig: ArmRig) -> list[float]:
 
 def open_arm(opened: ExitStack, rig: ArmRig, addresses: Addresses, options: dict[str, Any]) -> ArmStation:
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
+    # What waits for a device is heard of by the watchdog while it does.
+    fed = replace(addresses, clock=FedClock(addresses.clock, options["watchdog"]))
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
     custody: Custody = options["custody"]
@@ -221,14 +228,14 @@ def open_arm(opened: ExitStack, rig: ArmRig, addresses: Addresses, options: dict
     brake.write(False)
     enable = daq.digital_output(rig.safety.enable_line)
     opened.callback(enable.close)
-    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
+    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high", guard=options["watchdog"])
     sensor = open_wrist_sensor(rig)
     custody.take_over(interlock, addresses.clock, look_at_arm(rig, daq, sensor))
     # The enable line feeds the servos: without it there is nobody to ask who he is. The brakes stay closed.
     opened.callback(withdraw_power, interlock, custody)
     interlock.energise()
-    sleep(addresses.clock, rig.safety.brake_time.to("s"))
-    drives = open_arm_drives(rig, addresses)
+    sleep(fed.clock, rig.safety.brake_time.to("s"))
+    drives = open_arm_drives(rig, fed)
     opened.callback(drives.close)
     station = ArmStation(
         rig,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +18,10 @@ from bench.profile import RigProfile
 from bench.safety import GuardedDaq, Interlock, SafeStateReport, Step, Supervisor, enter_safe_state
 from bench.safety.custody import Custody
 from bench.safety.safe_state import Actuator
+from bench.safety.watchdog import FedClock, Unwatched
 
 if TYPE_CHECKING:
-    from bench.twin.process import TwinProcess
+    from bench.twin.process import AttachedTwin, TwinProcess
 
 Backend = Literal["mock", "lab"]
 _log = logging.getLogger(__name__)
@@ -43,7 +44,11 @@ class Station(ABC):
         What the instruments say they are, by name.
     seed : int or None
         Of the simulation.
-    twin : TwinProcess or None
+    watchdog : Watchdog
+        The process that takes the rig's power when this program is gone or hangs; loops feed it.
+    fed_clock : Clock
+        The clock for waits that feed it.
+    twin : TwinProcess, AttachedTwin or None
         The simulated lab's process; tests ask it for the truth and for faults.
     details : dict
         What the archive should say of the station beside its instruments.
@@ -63,15 +68,18 @@ class Station(ABC):
         further_lines: Sequence[str] = (),
         identities: Mapping[str, Identity],
         seed: int | None = None,
-        twin: TwinProcess | None = None,
+        twin: TwinProcess | AttachedTwin | None = None,
         details: Mapping[str, object] | None = None,
         custody: Custody | None = None,
+        watchdog: Unwatched | None = None,
     ) -> None:
         self._custody = custody
         if custody is not None:
             custody.when_lost(self._on_lost)
         #: Of the run that is being recorded, or was last: what goes wrong with the rig is told with it.
         self.archive: Path | None = None
+        self.watchdog = watchdog if watchdog is not None else Unwatched()
+        self.fed_clock = FedClock(clock, self.watchdog)
         self.details = dict(details or {})
         self.backend: Backend = backend
         self.simulated = backend == "mock"
@@ -81,9 +89,12 @@ class Station(ABC):
         self.interlock = interlock
         self.daq = GuardedDaq(daq, reserved_lines=(enable_line, *further_lines))
         self.identities = dict(identities)
-        self.supervisor = Supervisor(clock, make_safe=self.make_safe, last_resort=interlock.drop)
+        self.supervisor = Supervisor(
+            clock, make_safe=self.make_safe, last_resort=interlock.drop, further_check=self.watchdog.check
+        )
         self._safe: SafeStateReport | None = None
         self._encoder_doubted = False
+        self._rested = False
         self._closing = ExitStack()
 
     @property
@@ -100,7 +111,11 @@ class Station(ABC):
 
     @abstractmethod
     def make_ready(self, *, home: bool = True) -> None:
-        """Let the rig move: also the way back after :meth:`make_safe`, for a person who has found the cause."""
+        """Let the rig move: also the way back after :meth:`make_safe`, for a person who has found the cause.
+
+        The rig has power from here on, and the watchdog has to be fed: a recording does that. Who drives the rig
+        without one calls ``watchdog.beat()`` in the loop, or :meth:`rest` before the next thing.
+        """
 
     @abstractmethod
     def is_active(self) -> bool:
@@ -124,21 +139,64 @@ class Station(ABC):
         """Take the encoder for no witness of a stand from now on, until the rig is made ready again."""
         self._encoder_doubted = True
 
+    @property
+    def resting(self) -> bool:
+        """Whether the rig has no power."""
+        return not self.interlock.enabled
+
+    def rest(self) -> SafeStateReport:
+        """Take the rig's power and see that it stands; :meth:`make_ready` gives it back. Between two runs a rig rests.
+
+        Raises
+        ------
+        SafetyAbort
+            ``"safe_state_failed"`` when it was not seen to be safe; its gate is shut then.
+        """
+        report = self._safe_state("rest", None, latch=False)
+        if not report.safe:
+            self.actuator.latch("rest_failed")
+            raise _not_safe(self.rig, f"the rig could not be brought to rest: {report}")
+        self._rested = True
+        return report
+
+    @contextmanager
+    def powered(self, *, home: bool = True) -> Iterator[None]:
+        """Give the rig its power for what is inside, and take it back however that ends.
+
+        One that has power already is left as it is; one that was made safe inside stays so.
+        """
+        if not self.resting or self.latched:
+            yield
+            return
+        try:
+            self.make_ready(home=home)
+            self._rested = False
+            yield
+        finally:
+            if self.interlock.enabled and not self.latched:
+                self.rest()
+
     def make_safe(self, reason: str, witness: Callable[[], float] | None = None) -> SafeStateReport:
         """Bring the rig to its safe state; no signal interrupts that. See :func:`~bench.safety.enter_safe_state`."""
+        report = self._safe_state(reason, witness, latch=True)
+        (_log.info if report.safe else _log.error)("safe state (%s): %s", reason, report)
+        return report
+
+    def _safe_state(self, reason: str, witness: Callable[[], float] | None, *, latch: bool) -> SafeStateReport:
+        self.watchdog.keep()
         with self.supervisor.shielded():
             report = enter_safe_state(
                 self.actuator,
                 self.interlock,
-                self.clock,
+                self.fed_clock,
                 reason=reason,
                 witness=witness,
                 further_witnesses=() if self._encoder_doubted else self.further_witnesses(),
+                latch=latch,
             )
         self._safe = report
         if not report.safe:
             report = self._quarantine(reason, report)
-        (_log.info if report.safe else _log.error)("safe state (%s): %s", reason, report)
         return report
 
     def _quarantine(self, reason: str, report: SafeStateReport) -> SafeStateReport:
@@ -188,6 +246,7 @@ class Station(ABC):
         opened.enter_context(self.supervisor)
         opened.callback(self._leave)
         self.make_ready(home=home)
+        self.rest()
         self._closing = opened.pop_all()
 
     def _leave(self) -> None:
@@ -195,13 +254,7 @@ class Station(ABC):
             return
         report = self.make_safe("closed")
         if not report.safe:
-            raise SafetyAbort(
-                f"the rig could not be made safe while closing: {report}",
-                reason="safe_state_failed",
-                where=f"rig {self.rig.name}",
-                remedy="Press the e-stop, then look at the rig before anybody uses it again.",
-            )
-
+            raise _not_safe(self.rig, f"the rig could not be made safe while closing: {report}")
 
 def withdraw_power(interlock: Interlock, custody: Custody) -> None:
     """Take the power away that opening a rig gave it; one that keeps it is in quarantine.
@@ -222,3 +275,12 @@ def withdraw_power(interlock: Interlock, custody: Custody) -> None:
             where=f"rig {custody.rig}",
             remedy="Press the e-stop, then look at the rig before anybody uses it again.",
         ) from error
+
+
+def _not_safe(rig: RigProfile, what: str) -> SafetyAbort:
+    return SafetyAbort(
+        what,
+        reason="safe_state_failed",
+        where=f"rig {rig.name}",
+        remedy="Press the e-stop, then look at the rig before anybody uses it again.",
+    )

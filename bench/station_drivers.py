@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.clock import Clock
+from bench.clock import Clock, WallClock
 from bench.instruments.ati_cal import AtiCalibration, AtiForceTorque
 from bench.instruments.dynamixel import DynamixelBus
 from bench.instruments.dynamixel_setup import Servo
@@ -60,6 +60,11 @@ def serial_ports(rig: RigProfile) -> dict[str, str]:
 def lab_addresses(rig: RigProfile, clock: Clock) -> Addresses:
     """Return the addresses of the hardware, as the profile gives them."""
     return Addresses(serial_ports(rig), clock, daq_server=rig.daq.server)
+
+
+def lab_watchdog_addresses(rig: RigProfile, order: Mapping[str, Any]) -> tuple[Addresses, Callable[[], None]]:
+    """Return, in a watchdog's process, the addresses of the hardware, and what lets go of them."""
+    return lab_addresses(rig, WallClock()), lambda: None
 
 
 def open_drive(rig: JointRig, addresses: Addresses) -> JointDrive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bench.clock import Clock
@@ -12,13 +13,14 @@ from bench.instruments.protocols import Acquisition, BridgeInput, Daq, ForceSens
 from bench.profile import IndenterRig
 from bench.safety import GatedStage, Interlock, MotionLimits
 from bench.safety.custody import Custody
+from bench.safety.watchdog import FedClock, Unwatched
 from bench.station_base import Backend, Station
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_daq, open_force_sensor, open_stage
 from bench.station_takeover import look_at_indenter
 
 if TYPE_CHECKING:
-    from bench.twin.process import TwinProcess
+    from bench.twin.process import AttachedTwin, TwinProcess
 
 
 class IndenterStation(Station):
@@ -44,9 +46,10 @@ class IndenterStation(Station):
         interlock: Interlock,
         clock: Clock,
         seed: int | None = None,
-        twin: TwinProcess | None = None,
+        twin: TwinProcess | AttachedTwin | None = None,
         details: Mapping[str, object] | None = None,
         custody: Custody | None = None,
+        watchdog: Unwatched | None = None,
     ) -> None:
         self.rig = rig
         self.force_sensor = force_sensor
@@ -72,6 +75,7 @@ class IndenterStation(Station):
             twin=twin,
             details=details,
             custody=custody,
+            watchdog=watchdog,
         )
 
     # -- what a recording needs to know
@@ -97,6 +101,7 @@ class IndenterStation(Station):
 
     def acquisition(self, *, initial_mm: float) -> Acquisition:
         """Set up force sensor and encoder on one sample clock; the encoder starts at ``initial_mm``."""
+        self.watchdog.keep(self.watchdog.longest_s)  # tasks take the DAQ a while
         encoder = self.rig.encoder
         return self.daq.acquisition(
             self.force_sensor.channels,
@@ -128,7 +133,8 @@ class IndenterStation(Station):
         """Let the rig move: enable it, home the axis, arm the rig's travel limits in the controller.
 
         Also the way back after :meth:`make_safe`, for a person who has found the cause: the axis is homed again, which
-        draws the tool away from the specimen.
+        draws the tool away from the specimen. After a :meth:`rest` it is homed only where the drive has lost its
+        reference.
 
         Raises
         ------
@@ -142,8 +148,10 @@ class IndenterStation(Station):
         self._safe, self._encoder_doubted = None, False
         self.interlock.energise()
         # Homing also clears what the controller shows since it had no power.
-        if home and (lost or not self.stage.is_homed() or self._shows_fault()):
+        if home and (lost or not self.stage.is_homed() or (not self._rested and self._shows_fault())):
             self.stage.home()
+        elif self._rested:
+            self.stage.clear_faults()
         limits = self.stage.rig_limits
         self.stage.arm_travel_limits(limits.travel_min_mm, limits.travel_max_mm)
 
@@ -159,19 +167,21 @@ def open_indenter(
     opened: ExitStack, rig: IndenterRig, addresses: Addresses, options: dict[str, Any]
 ) -> IndenterStation:
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
+    # What waits for a device is heard of by the watchdog while it does.
+    fed = replace(addresses, clock=FedClock(addresses.clock, options["watchdog"]))
     # The DAQ first: who holds it holds the rig, and nobody else's stage is talked to.
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
     custody: Custody = options["custody"]
     custody.hold("daq", daq.identify())
-    stage = open_stage(rig, addresses)
+    stage = open_stage(rig, fed)
     opened.callback(stage.close)
     custody.hold("stage", stage.identify())
     estop = daq.digital_input(rig.safety.estop_line)
     opened.callback(estop.close)
     enable = daq.digital_output(rig.safety.enable_line)
     opened.callback(enable.close)
-    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
+    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high", guard=options["watchdog"])
     sensor = open_force_sensor(rig)
     custody.take_over(interlock, addresses.clock, look_at_indenter(rig, daq, sensor, stage))
     station = IndenterStation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,13 +27,14 @@ from bench.safety import GatedDrive, Interlock, JointLimits
 from bench.safety.custody import Custody
 from bench.safety.joint_gate import QUIET_MODES
 from bench.safety.safe_state import WATCH_S
+from bench.safety.watchdog import FedClock, Unwatched
 from bench.station_base import Backend, Station, withdraw_power
 from bench.station_checks import check_identities
 from bench.station_drivers import Addresses, open_daq, open_drive
 from bench.station_takeover import look_at_joint
 
 if TYPE_CHECKING:
-    from bench.twin.process import TwinProcess
+    from bench.twin.process import AttachedTwin, TwinProcess
 
 #: A transducer reading closer to the end of the input's range than this share of it counts as saturated.
 SATURATED_SHARE = 0.995
@@ -61,9 +63,10 @@ class JointStation(Station):
         interlock: Interlock,
         clock: Clock,
         seed: int | None = None,
-        twin: TwinProcess | None = None,
+        twin: TwinProcess | AttachedTwin | None = None,
         details: Mapping[str, object] | None = None,
         custody: Custody | None = None,
+        watchdog: Unwatched | None = None,
     ) -> None:
         self.rig = rig
         safety = rig.safety
@@ -99,6 +102,7 @@ class JointStation(Station):
             twin=twin,
             details=details,
             custody=custody,
+            watchdog=watchdog,
         )
         self._acquisition: Acquisition | None = None
         self._rest_rad = encoder.start_angle.to("rad")
@@ -120,6 +124,7 @@ class JointStation(Station):
 
     def acquisition(self, *, initial_rad: float) -> Acquisition:
         """Set up transducer and joint encoder on one sample clock; the encoder starts at ``initial_rad``."""
+        self.watchdog.keep(self.watchdog.longest_s)  # tasks take the DAQ a while
         encoder = self.rig.encoder
         counter = AngularEncoder(
             encoder.counter, encoder.pulses_per_revolution, encoder.decoding, initial_rad * encoder.direction
@@ -188,7 +193,7 @@ class JointStation(Station):
         self.drive.unlatch()
         self._safe, self._encoder_doubted = None, False
         self.interlock.energise()
-        sleep(self.clock, self.rig.safety.brake_time.to("s"))
+        sleep(self.fed_clock, self.rig.safety.brake_time.to("s"))
         state = self.drive.clear_fault()
         self.drive.arm_watchdog(self.rig.drive.watchdog.to("s"))
         self._check_drive(state)
@@ -227,6 +232,8 @@ def _see_drive_stopped(custody: Custody, drive: JointDrive) -> None:
 
 def open_joint(opened: ExitStack, rig: JointRig, addresses: Addresses, options: dict[str, Any]) -> JointStation:
     """Open the instruments of ``rig``; ``opened`` closes them. ``options`` go to the station."""
+    # What waits for a device is heard of by the watchdog while it does.
+    fed = replace(addresses, clock=FedClock(addresses.clock, options["watchdog"]))
     daq = open_daq(rig, addresses)
     opened.callback(daq.close)
     custody: Custody = options["custody"]
@@ -235,13 +242,13 @@ def open_joint(opened: ExitStack, rig: JointRig, addresses: Addresses, options: 
     opened.callback(estop.close)
     enable = daq.digital_output(rig.safety.enable_line)
     opened.callback(enable.close)
-    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high")
+    interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high", guard=options["watchdog"])
     custody.take_over(interlock, addresses.clock, look_at_joint(rig, daq))
     # The enable line feeds the drive: without it there is nobody to ask who he is. No torque comes of that yet.
     opened.callback(withdraw_power, interlock, custody)
     interlock.energise()
-    sleep(addresses.clock, rig.safety.brake_time.to("s"))
-    drive = open_drive(rig, addresses)
+    sleep(fed.clock, rig.safety.brake_time.to("s"))
+    drive = open_drive(rig, fed)
     opened.callback(drive.close)
     custody.hold("drive", drive.identify())
     _see_drive_stopped(custody, drive)

@@ -36,6 +36,10 @@ class LinearStage(Protocol):
 
     def is_homed(self) -> bool: ...
 
+    def clear_faults(self) -> object:
+        """Clear what the controller shows, where it can be cleared, and switch its motor driver on; nothing moves."""
+        ...
+
     def position_mm(self) -> float:
         """Return the position the controller reports."""
         ...

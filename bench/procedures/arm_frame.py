@@ -39,7 +39,7 @@ class ArmFrame:
         Raises
         ------
         LimitError
-            ``latched``, ``not_at_rest``; what :meth:`~bench.models.preflight_report.PreflightReport.refuse` says.
+            ``latched``; what :meth:`~bench.models.preflight_report.PreflightReport.refuse` says.
         """
         arm = station.arm
         if arm.latched:
@@ -49,6 +49,15 @@ class ArmFrame:
                 where=f"rig {station.rig.name}",
                 remedy="Find the cause, then call station.make_ready()",
             )
+        report = preflight(station.rig, procedure, specimen, plan)
+        report.refuse()
+        station.mount(specimen)
+        _narrow(station, specimen)
+        return {"preflight": report.lines()}
+
+    @staticmethod
+    def check_powered(station: ArmStation, plan: Any, specimen: SpecimenProfile) -> None:
+        """Refuse an arm that does not stand now that its servos can be asked: :class:`LimitError`, ``not_at_rest``."""
         if station.is_active():
             raise LimitError(
                 "the arm moves or its brakes are open although no procedure runs",
@@ -56,11 +65,7 @@ class ArmFrame:
                 where=f"rig {station.rig.name}",
                 remedy="Call station.make_safe(), look at the brakes, then station.make_ready()",
             )
-        report = preflight(station.rig, procedure, specimen, plan)
-        report.refuse()
-        station.mount(specimen)
-        arm.narrow(specimen.max_force.to("N") if isinstance(specimen, ArmPhantom) else arm.rig_limits.force_n)
-        return {"preflight": report.lines()}
+        _narrow(station, specimen)
 
     @staticmethod
     def details(station: ArmStation, specimen: SpecimenProfile) -> dict[str, object]:
@@ -112,3 +117,8 @@ class ArmFrame:
         if urdf is not None:
             texts[f"arm/{urdf.name}"] = urdf.read_text(encoding="utf-8")
         return plan, texts
+
+
+def _narrow(station: ArmStation, specimen: SpecimenProfile) -> None:
+    arm = station.arm
+    arm.narrow(specimen.max_force.to("N") if isinstance(specimen, ArmPhantom) else arm.rig_limits.force_n)

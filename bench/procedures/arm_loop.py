@@ -238,6 +238,7 @@ class ArmRecording:
             self.text = text
         clock, arm, channels = self._station.clock, self._arm, self.channels
         wait, now_ns, read, torques = tick_wait(clock), clock.now_ns, arm.read, arm.torques
+        beat = self._station.watchdog.beat
         limits, command_s, freeze = arm.limits, arm.command_s, self.frozen.feed
         opened = arm.brakes_open
         if not opened:
@@ -254,6 +255,7 @@ class ArmRecording:
         deadline = self._due_ns
         while left > 0:
             wait(deadline)
+            beat()
             before = now_ns()
             late = before - deadline
             if late >= period:

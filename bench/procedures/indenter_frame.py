@@ -24,10 +24,7 @@ class IndenterFrame:
 
     @staticmethod
     def check(station: IndenterStation, procedure: Any, plan: Any, specimen: ContactSpecimen) -> dict[str, object]:
-        """Refuse to start with the tool where the specimen may be: the tare would hide a load.
-
-        Return what was found, for the archive.
-        """
+        """Refuse a station that is not ready; return what was found, for the archive."""
         if station.stage.latched:
             raise LimitError(
                 f"the rig was stopped ({station.stage.latched}) and has not been made ready since",
@@ -35,6 +32,11 @@ class IndenterFrame:
                 where=f"rig {station.rig.name}",
                 remedy="Find the cause, then call station.make_ready(): it homes the axis",
             )
+        return {}
+
+    @staticmethod
+    def check_powered(station: IndenterStation, plan: Any, specimen: ContactSpecimen) -> None:
+        """Refuse to start with the tool where the specimen may be: the tare would hide a load."""
         position = station.stage.position_mm()
         if position > plan.start_mm + REST_MM:
             raise LimitError(
@@ -44,7 +46,6 @@ class IndenterFrame:
                 where="tare",
                 remedy="Home the axis first",
             )
-        return {}
 
     @staticmethod
     def details(station: IndenterStation, specimen: ContactSpecimen) -> dict[str, object]:

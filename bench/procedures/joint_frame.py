@@ -40,6 +40,12 @@ class JointFrame:
                 where=f"rig {station.rig.name}",
                 remedy="Find the cause, let the load come to rest, then call station.make_ready()",
             )
+        station.drive.narrow(_bearable(station, specimen))
+        return {}
+
+    @staticmethod
+    def check_powered(station: JointStation, plan: Any, specimen: SpecimenProfile) -> None:
+        """Refuse a joint that does not stand now that its drive can be asked."""
         if station.is_active():
             raise LimitError(
                 "the joint turns or is driven although no procedure runs",
@@ -48,7 +54,6 @@ class JointFrame:
                 remedy="Let the load come to rest before the run is started",
             )
         station.drive.narrow(_bearable(station, specimen))
-        return {}
 
     @staticmethod
     def details(station: JointStation, specimen: SpecimenProfile) -> dict[str, object]:

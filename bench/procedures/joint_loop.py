@@ -201,7 +201,7 @@ class JointRecording:
         if text is not None:
             self.text = text
         clock, drive, channels = self._station.clock, self._drive, self.channels
-        wait, now_ns, torque = tick_wait(clock), clock.now_ns, drive.torque
+        wait, now_ns, torque, beat = tick_wait(clock), clock.now_ns, drive.torque, self._station.watchdog.beat
         grid, timing = self.grid, self.timing
         period, zero = grid.period_ns, grid.zero_ns
         ratio, to_rotor, to_joint = self.gear_ratio, 1.0 / self.gear_ratio, drive.direction * self.gear_ratio
@@ -216,6 +216,7 @@ class JointRecording:
         deadline = grid.next(now_ns())
         while left > 0:
             wait(deadline)
+            beat()
             now = now_ns()
             late = now - deadline
             if late >= period:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.archive import Provenance, RunWriter
-from bench.errors import ProfileError
+from bench.errors import LimitError, ProfileError
 from bench.procedures.abort import abort
 from bench.procedures.feedforward_file import taken_from
 from bench.procedures.mounted import check_mounted
@@ -81,6 +81,8 @@ def perform(
     overrides: Mapping[str, object] | None = None,
 ) -> Path:
     """Carry ``procedure`` out on ``specimen`` and return the path of the sealed archive.
+
+    The rig has power only while this runs: it is made ready before, and brought to rest and seen to stand after.
 
     Parameters
     ----------
@@ -158,13 +160,25 @@ def perform(
         station.archive = writer.final_path
         recording = frame.recording(station, writer, procedure, specimen, plan.duration_s, progress)
         try:
+            # Between two runs the rig has no power; from here on every pass of the loop feeds the watchdog.
+            if station.resting:
+                station.make_ready()
+            try:
+                frame.check_powered(station, plan, specimen)
+            except LimitError:
+                station.rest()
+                writer.close("ABORTED", "refused").unlink()  # nothing moved, there is nothing to keep
+                raise
             recording.start()
             entry.run(station, recording, plan)
             frame.finish(station, recording)
             recording.event("info", "complete", f"{procedure.name} on {specimen.name} ended as planned")
             recording.stop()
+            station.rest()
             return writer.close("COMPLETE")
         except BaseException as error:
+            if isinstance(error, LimitError) and not writer.path.exists():
+                raise  # refused, and nothing was kept
             stopped = abort(station, recording, error)
             if isinstance(error, Exception):
                 raise stopped from error

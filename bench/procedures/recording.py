@@ -150,6 +150,7 @@ class Recording:
         """Start the acquisition, stand still and take the tare; the axis must stand in free air."""
         stage = self._station.stage
         self.text = "tare"
+        self._station.watchdog.keep()
         self._acquisition = self._station.acquisition(initial_mm=stage.position_mm())
         self._anchor = self._acquisition.start()
         for group in ("daq", "force", "stage", "tare"):
@@ -290,6 +291,8 @@ class Recording:
     def _read(self, samples: int) -> Block:
         if self._acquisition is None:
             raise SafetyAbort("the acquisition has not been started", reason="no_acquisition", where="DAQ")
+        # Every block is a pass of this loop: it promises to be back from the read, and to come to the next one in time.
+        self._station.watchdog.keep(samples / self.rate_hz)
         block = self._acquisition.read(samples, timeout_s=samples / self.rate_hz + READ_MARGIN_S)
         if block.first_sample != self._samples:
             raise SafetyAbort(

@@ -44,6 +44,7 @@ class Sampler(ABC):
         self.rate_hz = station.sample_rate_hz
         self.anchor = Anchor(0, 0, 0)
         self._clock = station.clock
+        self._keep = station.watchdog.keep
         self._acquisition: Acquisition | None = None
         self._samples = 0
         # A DAQ whose clock is a little slow has not got yet what the host's clock says it should have.
@@ -67,6 +68,7 @@ class Sampler(ABC):
     def begin(self, acquisition: Acquisition, groups: Sequence[str]) -> None:
         """Start an acquisition; ``groups`` of the archive share its time base."""
         self._acquisition = acquisition
+        self._keep()
         self.anchor = anchor = acquisition.start()
         for group in groups:
             self.writer.set_anchor(group, anchor.clock_ns, anchor.utc_ns, anchor.half_width_ns)
@@ -108,6 +110,8 @@ class Sampler(ABC):
         """Wait for the next ``samples`` and keep them."""
         if self._acquisition is None:
             raise SafetyAbort("the acquisition has not been started", reason="no_acquisition", where="DAQ")
+        if timeout_s is None:  # else they are there already, and the loop that asks for them is what beats
+            self._keep(samples / self.rate_hz)
         allowed_s = samples / self.rate_hz + READ_MARGIN_S if timeout_s is None else timeout_s
         block = self._acquisition.read(samples, timeout_s=allowed_s)
         if block.first_sample != self._samples:

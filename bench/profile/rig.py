@@ -37,6 +37,7 @@ from bench.profile.fields import (
     Voltage,
 )
 from bench.profile.problem import Issue
+from bench.profile.stop import LONGEST_STOP_S, stop_issues
 from bench.units import Value, article, kinds_of
 
 #: Instrument → kinds its certificate may state a range in.
@@ -133,7 +134,11 @@ class EncoderProfile(Section):
 
 
 class SafetyProfile(Section):
-    """What the limits gate and the supervisor hold the rig to."""
+    """What the limits gate and the supervisor hold the rig to.
+
+    A program that is not heard of within ``watchdog_timeout`` loses the enable line; ``stop_time`` is the rig's word
+    for how long its power may stay on, at the longest, once the program is gone or hangs, whatever it was doing.
+    """
 
     estop_line: DigitalLine
     estop_healthy: Literal["high", "low"] = "high"
@@ -144,9 +149,12 @@ class SafetyProfile(Section):
     travel_limit_max: Length
     speed_limit: Speed
     approach_speed_limit: Speed | None = None
+    watchdog_timeout: Time = Value(1.0, "s", "time")
+    stop_time: Time = Value(2.0, "s", "time")
 
     def comparisons(self) -> Iterator[Issue]:
         yield from ordered(self.travel_limit_min, self.travel_limit_max, "travel_limit_min", "travel_limit_max")
+        yield from stop_issues(self.watchdog_timeout, self.stop_time, LONGEST_STOP_S)
         if self.approach_speed_limit and self.approach_speed_limit.to("mm/s") > self.speed_limit.to("mm/s"):
             yield Issue(
                 "approach_speed_limit", f'"{self.approach_speed_limit}"', f"at most speed_limit, {self.speed_limit}"

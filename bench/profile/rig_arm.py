@@ -26,12 +26,15 @@ from bench.profile.fields import (
 )
 from bench.profile.problem import Issue
 from bench.profile.rig import AtiSensorProfile, DaqProfile, RigProfile, certificate_issues, terminal_issues
+from bench.profile.stop import loop_issues, stop_issues
 from bench.units import Value
 
 Current = Annotated[Value, Quantity("current", above="0")]
 #: The servos' own watchdog must trip well before somebody is hurt, and not between two ticks of the loop.
 LONGEST_WATCHDOG_S = 0.25
 LEAST_WATCHDOG_TICKS = 5
+#: An arm's power is off at the latest after this once its program is gone [s].
+LONGEST_STOP_S = 1.0
 #: The bus watchdog of these servos counts in steps of this length [s].
 WATCHDOG_STEP_S = 0.02
 #: What these servos can be set to [bit/s]; the two fastest are of the P series alone.
@@ -139,7 +142,7 @@ class ArmSafetyProfile(Section):
 
     ``enable_line`` feeds the motors; ``brake_line`` (high: open), in series with it, the brakes. The safety factors
     divide rated and peak torque of every joint. ``force_limit`` and ``torque_limit`` are of the wrist sensor, tool
-    weight taken off.
+    weight taken off. ``watchdog_timeout`` and ``stop_time`` as in :class:`~bench.profile.rig.SafetyProfile`.
     """
 
     estop_line: DigitalLine
@@ -153,8 +156,11 @@ class ArmSafetyProfile(Section):
     tip_speed_limit: Speed = Value(0.5, "m/s", "speed")
     safety_factor_rated: float = Field(default=1.5, ge=1.0)
     safety_factor_peak: float = Field(default=2.0, ge=1.0)
+    watchdog_timeout: Time = Value(100.0, "ms", "time")
+    stop_time: Time = Value(500.0, "ms", "time")
 
     def comparisons(self) -> Iterator[Issue]:
+        yield from stop_issues(self.watchdog_timeout, self.stop_time, LONGEST_STOP_S)
         if not -40.0 < self.temperature_limit.to("degC") <= 120.0:
             yield Issue("temperature_limit", f'"{self.temperature_limit}"', "above -40 degC and at most 120 degC")
 
@@ -222,6 +228,9 @@ class ArmRig(RigProfile):
         if bus and loop and loop.max_missed / loop.rate.to("Hz") >= bus.watchdog.to("s"):
             due = f"fewer ticks than bus.watchdog lasts, {bus.watchdog} at loop.rate, {loop.rate}"
             yield Issue("loop.max_missed", str(loop.max_missed), due, "The servos would have stopped by themselves")
+        if safety and loop and bus:
+            times = (safety.watchdog_timeout, safety.stop_time, loop.rate, loop.drain, bus.watchdog)
+            yield from loop_issues(*times, "bus.watchdog")
         if daq and loop:
             yield from _drained(daq, loop)
 

@@ -26,7 +26,14 @@ from bench.profile.fields import (
     Voltage,
 )
 from bench.profile.problem import Issue
-from bench.profile.rig import DaqProfile, RigProfile, certificate_issues, ordered, terminal_issues
+from bench.profile.rig import (
+    DaqProfile,
+    RigProfile,
+    certificate_issues,
+    ordered,
+    terminal_issues,
+)
+from bench.profile.stop import loop_issues, stop_issues
 from bench.units import Value
 
 #: The drive's own watchdog must trip well before somebody is hurt, and not between two ticks of the loop.
@@ -131,7 +138,10 @@ class LoopProfile(Section):
 
 
 class JointSafetyProfile(Section):
-    """What the limits gate and the supervisor hold the joint to; torque and speed are the joint's, not the rotor's."""
+    """What the limits gate and the supervisor hold the joint to; torque and speed are the joint's, not the rotor's.
+
+    ``watchdog_timeout`` and ``stop_time`` as in :class:`~bench.profile.rig.SafetyProfile`.
+    """
 
     estop_line: DigitalLine
     estop_healthy: Literal["high", "low"] = "high"
@@ -142,9 +152,12 @@ class JointSafetyProfile(Section):
     travel_limit_max: Angle
     temperature_limit: Temperature
     brake_time: NonNegativeTime = Value(100.0, "ms", "time")
+    watchdog_timeout: Time = Value(100.0, "ms", "time")
+    stop_time: Time = Value(250.0, "ms", "time")
 
     def comparisons(self) -> Iterator[Issue]:
         yield from ordered(self.travel_limit_min, self.travel_limit_max, "travel_limit_min", "travel_limit_max")
+        yield from stop_issues(self.watchdog_timeout, self.stop_time, LONGEST_WATCHDOG_S)
         if not -40.0 < self.temperature_limit.to("degC") <= 120.0:
             yield Issue("temperature_limit", f'"{self.temperature_limit}"', "above -40 degC and at most 120 degC")
 
@@ -187,6 +200,9 @@ class JointRig(RigProfile):
         if drive and loop and drive.watchdog.to("s") * loop.rate.to("Hz") < LEAST_WATCHDOG_TICKS:
             due = f"at least {LEAST_WATCHDOG_TICKS} ticks of loop.rate, {loop.rate}"
             yield Issue("drive.watchdog", f'"{drive.watchdog}"', due, "It would trip between two commands")
+        if safety and loop and drive:
+            times = (safety.watchdog_timeout, safety.stop_time, loop.rate, loop.drain, drive.watchdog)
+            yield from loop_issues(*times, "drive.watchdog")
         if safety and encoder:
             yield from _start_inside(safety, encoder)
         if drive and joint:

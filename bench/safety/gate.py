@@ -97,6 +97,11 @@ class GatedStage:
         self._check_ready("home")
         self._stage.home()
 
+    def clear_faults(self) -> None:
+        """Clear what the controller shows since it had no power; it does not move."""
+        self._check_ready("clear the faults")
+        self._stage.clear_faults()
+
     def arm_travel_limits(self, minimum_mm: float, maximum_mm: float) -> None:
         """Make the controller stop at these positions [mm], and refuse targets beyond them here as well."""
         limits = self._rig_limits.narrowed(minimum_mm, maximum_mm)

@@ -16,6 +16,7 @@ from bench.instruments.protocols import (
     EncoderChannel,
     Identity,
 )
+from bench.safety.watchdog import Guard, Unwatched
 
 
 class Interlock:
@@ -30,9 +31,14 @@ class Interlock:
     healthy_level : bool
         Level of ``estop`` while the e-stop is *not* pressed. A loop that reads high when closed also reports a cut
         wire as pressed.
+    guard : Guard, optional
+        The watchdog: armed before the line goes high, at rest once the line was read to be low.
     """
 
-    def __init__(self, estop: DigitalInput, enable: DigitalOutput, *, healthy_level: bool = True) -> None:
+    def __init__(
+        self, estop: DigitalInput, enable: DigitalOutput, *, healthy_level: bool = True, guard: Guard | None = None
+    ) -> None:
+        self._guard = guard if guard is not None else Unwatched()
         self._estop = estop
         self._enable = enable
         self._healthy_level = healthy_level
@@ -75,7 +81,7 @@ class Interlock:
             )
 
     def energise(self) -> None:
-        """Drive the enable line high; refuse with :class:`SafetyAbort` while the e-stop is pressed.
+        """Drive the enable line high, watched; refuse with :class:`SafetyAbort` while the e-stop is pressed.
 
         Raises
         ------
@@ -85,6 +91,7 @@ class Interlock:
         self.check()
         if not self._enabled and self._enable.read():
             self.drop()  # somebody left it high; one that can be dropped is one that can be relied on
+        self._guard.arm()
         self._enable.write(True)
         self._enabled = True
         if not self._enable.read():
@@ -96,7 +103,7 @@ class Interlock:
             )
 
     def drop(self) -> None:
-        """Drive the enable line low and read it back.
+        """Drive the enable line low and read it back; the watchdog goes on watching until it reads low.
 
         Raises
         ------
@@ -113,6 +120,7 @@ class Interlock:
                 remedy="Press the e-stop. Look for a short circuit, a welded relay and for another program that drives "
                 "the line.",
             )
+        self._guard.rest()
 
 
 class GuardedDaq:

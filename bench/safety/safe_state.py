@@ -97,6 +97,7 @@ def enter_safe_state(
     reason: str,
     witness: Callable[[], float] | None = None,
     further_witnesses: Sequence[Callable[[], float]] = (),
+    latch: bool = True,
 ) -> SafeStateReport:
     """Stop the actuator, drop the enable line, verify that it stands. Never raises for a step that fails.
 
@@ -112,8 +113,11 @@ def enter_safe_state(
         [its unit]; used when the controller does not answer, and trusted before it.
     further_witnesses : sequence of callable
         Asked in turn when ``witness`` fails, before the controller.
+    latch : bool
+        Not for a rig that is brought to rest and may be made ready again without a person.
     """
-    actuator.latch(reason)
+    if latch:
+        actuator.latch(reason)
     stand = actuator.stand
     steps: list[Step] = [_attempt(f"stop {stand.name}", actuator.stop), _attempt("drop enable line", interlock.drop)]
     dropped = steps[-1].ok

@@ -85,6 +85,8 @@ class Supervisor:
         ``make_safe(reason)`` brings the rig to its safe state; called for signals between runs.
     last_resort : callable
         Drops the enable line; called from another thread when the run does not react.
+    further_check : callable, optional
+        Called by :meth:`check`, once a block; raises what else ends the run: the watchdog's word.
     """
 
     def __init__(
@@ -94,11 +96,13 @@ class Supervisor:
         make_safe: Callable[[str], object],
         last_resort: Callable[[], None],
         grace_s: float = GRACE_S,
+        further_check: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._make_safe = make_safe
         self._last_resort = last_resort
         self._grace_s = grace_s
+        self._further_check = further_check
         self._found: dict[int, Any] = {}
         self._shield = 0
         self._running = False
@@ -193,9 +197,10 @@ class Supervisor:
             self._note(reason, text)
 
     def check(self, now_ns: int | None = None) -> None:
-        """Raise what is pending: a signal (``"signal_SIGTERM"``) or the passed deadline (``"deadline"``)."""
+        """Raise what is pending: a signal (``"signal_SIGTERM"``), the passed deadline (``"deadline"``), a trip."""
         if self._pending is not None:
             raise self._abort()
+        self._further_check()
         if self._deadline_ns is not None and self._running:
             now_ns = self._clock.now_ns() if now_ns is None else now_ns
             if now_ns > self._deadline_ns:

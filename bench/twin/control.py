@@ -31,6 +31,7 @@ class Control:
             "kill_at": self._kill_at,
             "report": lambda request: state(self._lab),
             "reset": self._reset,
+            "identity": lambda request: {"pid": os.getpid(), "real_time": self._lab.world.real_time},
         }
 
     def __call__(self, request: dict[str, Any]) -> dict[str, Any] | list[Any] | bytes:

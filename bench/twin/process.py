@@ -119,6 +119,11 @@ class AttachedTwin:
     ----------
     addresses : mapping
         ``link`` and ``grpc``, ``host:port`` each, as ``bench twin`` prints them when it is ready.
+
+    Attributes
+    ----------
+    pid, real_time, link_address, grpc_address, control
+        As of :class:`TwinProcess`.
     """
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
@@ -131,6 +136,9 @@ class AttachedTwin:
             )
         self.link_address, self.grpc_address = addresses["link"], addresses["grpc"]
         self.control = TwinControl(self.link_address)
+        told = self.control.call("identity")
+        self.pid: int = told["pid"]
+        self.real_time: bool = told["real_time"]
 
     @property
     def addresses(self) -> dict[str, str]:

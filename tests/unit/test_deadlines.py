@@ -320,6 +320,7 @@ def waits_without_bound(source: str) -> list[Finding]:
 #: simulated lab's, in a thread of its own that nobody waits for, and ends with the process at the other end.
 EXCUSED = {
     "_write_all: write": "a line of a file that opens without waiting: the ledger's",
+    "_listen: for … in stdin": "the watchdog's standard input: ends with the runner",
     "_Running._read_stdin: readline": "the twin's standard input: ends with the bench that started it",
     "_become_child: settimeout": "becomes a child's standard input, which is read as above",
     "_read_line: read": "standard input of the process twins are forked from: ends with the bench that started it",

@@ -101,6 +101,9 @@ class Lab:
         self._answer()
         self.origin = self.target = 0.0
 
+    def clear_faults(self) -> None:
+        self._answer()
+
     def is_homed(self) -> bool:
         return True
 
@@ -284,7 +287,8 @@ def test_the_travel_limits_are_armed_before_the_first_approach(
     lab.log.clear()
     run(station, short, phantom, tmp_path).close()
     assert lab.log[0] == "armed 0.00 42.00"
-    assert lab.log[-2:] == ["armed 0.00 55.00", "acquisition closed"]
+    assert lab.log[-3:] == ["armed 0.00 55.00", "acquisition closed", "stop"]
+    assert station.resting
 
 
 def test_a_line_that_cannot_be_dropped_is_told_by_the_status(

@@ -13,7 +13,7 @@ from bench.instruments.protocols import Daq, Identity, LinearStage
 from bench.safety import ForceWatch, GatedStage, GuardedDaq, Interlock, LoadLimits, MotionLimits, enter_safe_state
 
 LIMITS = MotionLimits(travel_min_mm=0.0, travel_max_mm=50.0, speed_mm_s=10.0)
-MOTION = {"home", "start_move", "arm_travel_limits"}
+MOTION = {"home", "start_move", "arm_travel_limits", "clear_faults"}
 HARMLESS = {"identify", "is_homed", "position_mm", "is_moving", "wait_idle", "stop", "close"}
 
 
@@ -53,6 +53,9 @@ class RecordingStage:
 
     def home(self) -> None:
         self.commands.append(("home", ()))
+
+    def clear_faults(self) -> None:
+        self.commands.append(("clear_faults", ()))
 
     def is_homed(self) -> bool:
         return self.homed
@@ -211,7 +214,7 @@ def test_after_a_stop_the_gate_stays_shut_until_it_is_opened(rig: Rig) -> None:
     rig.device.commands.clear()
     rig.gate.latch("force_limit")
     rig.gate.latch("estop")
-    for command in (lambda: rig.gate.start_move(20.0, 2.0), rig.gate.home):
+    for command in (lambda: rig.gate.start_move(20.0, 2.0), rig.gate.home, rig.gate.clear_faults):
         with pytest.raises(LimitError, match="force_limit") as refused:
             command()
         assert refused.value.reason == "latched"

@@ -29,6 +29,7 @@ from bench.instruments.protocols import Identity, LinearStage
 from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
 from bench.safety import GatedStage, Interlock, rig_leases
 from bench.safety.lease import LeaseBook
+from bench.safety.watchdog import Unwatched
 from bench.station import IndenterStation, open_station, stop_unwatched
 from bench.station_drivers import Addresses
 
@@ -55,6 +56,9 @@ class Instrument:
     def home(self) -> None:
         self.log.append("home")
         self.homed = True
+
+    def clear_faults(self) -> None:
+        self.log.append("clear faults")
 
     def is_homed(self) -> bool:
         return self.homed
@@ -105,6 +109,7 @@ class Lab:
         self.failing = ""
         self.homed = True
         self.stage_serial, self.daq_serial = "57012", "01F2A3B4"
+        monkeypatch.setattr("bench.station.watch", lambda *_, **__: Unwatched())  # nothing here can be watched
         monkeypatch.setattr(station_indenter, "open_stage", self.stage)
         monkeypatch.setattr(station_indenter, "open_daq", self.daq)
 
@@ -142,16 +147,58 @@ def changed(rig: RigProfile, old: str, new: str) -> RigProfile:
 
 def test_everything_is_closed_in_reverse_order(lab: Lab, rig: RigProfile) -> None:
     with open_station(rig, "lab") as station:
-        assert lab.log == ["open daq", "open stage", "open estop", "open enable", "enable True", "arm 0 55"]
+        opened = ["open daq", "open stage", "open estop", "open enable"]
+        assert lab.log == [*opened, "enable True", "arm 0 55", "stop", "enable False"]
         assert not station.simulated
+        assert station.resting
+        lab.log.clear()
+    assert lab.log == ["close enable", "close estop", "close daq", "close stage"]
+
+
+def test_a_rig_that_has_power_loses_it_before_it_is_closed(lab: Lab, rig: RigProfile) -> None:
+    with open_station(rig, "lab") as station:
+        lab.log.clear()
+        station.make_ready()
+        assert lab.log == ["enable True", "clear faults", "arm 0 55"]
         lab.log.clear()
     assert lab.log == ["stop", "enable False", "close enable", "close estop", "close stage", "close daq"]
+
+
+def test_a_rig_has_power_inside_and_rests_whatever_happens_there(lab: Lab, rig: RigProfile) -> None:
+    with open_station(rig, "lab") as station:
+        lab.log.clear()
+        with pytest.raises(LimitError), station.powered():
+            station.stage.start_move(-1.0, 2.0)
+        assert lab.log == ["enable True", "clear faults", "arm 0 55", "stop", "enable False"]
+        assert station.resting
+        with station.powered():
+            station.make_safe("tried")
+        assert station.latched == "tried", "what was made safe stays so until a person makes it ready"
+        with station.powered():
+            assert station.resting
+
+
+def test_a_rig_that_is_not_seen_to_rest_is_not_used_again(
+    lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_station(rig, "lab") as station:
+        station.make_ready()
+        monkeypatch.setattr(Interlock, "drop", _stuck)
+        with pytest.raises(SafetyAbort, match=r"could not be brought to rest.*still reads high") as failed:
+            station.rest()
+        assert failed.value.reason == "safe_state_failed"
+        assert station.latched == "rest_failed"
+        monkeypatch.undo()
+
+
+def _stuck(interlock: Interlock) -> None:
+    raise InstrumentError("the enable line still reads high")
 
 
 def test_an_axis_that_is_not_homed_is_homed_once_it_is_enabled(lab: Lab, rig: RigProfile) -> None:
     lab.homed = False
     with open_station(rig, "lab"):
-        assert lab.log[-3:] == ["enable True", "home", "arm 0 55"]
+        assert lab.log[4:7] == ["enable True", "home", "arm 0 55"]
 
 
 @pytest.mark.parametrize("answer", [True, InstrumentError("the stage does not answer")])
@@ -166,6 +213,7 @@ def test_an_axis_that_moves_while_nobody_watches_is_stopped(
     with open_station(rig, "lab") as station:
         assert not stop_unwatched(station)
         assert not station.stage.latched
+        station.make_ready()
         monkeypatch.setattr(Instrument, "is_moving", is_moving)
         assert stop_unwatched(station)
         assert lab.log[-2:] == ["stop", "enable False"]
@@ -388,11 +436,13 @@ def opened(open_rig: OpenRig) -> Iterator[IndenterStation]:
         yield station
 
 
-def test_the_twin_is_opened_ready_and_homed(opened: IndenterStation) -> None:
+def test_the_twin_is_opened_homed_and_at_rest(opened: IndenterStation) -> None:
     assert opened.simulated
     assert opened.seed == 3
     assert opened.stage.is_homed()
-    assert opened.interlock.enabled
+    assert opened.resting
+    assert opened.twin is not None
+    assert opened.twin.control.report()["enable"] is False
     assert {name: identity.serial_number for name, identity in opened.identities.items()} == {
         "stage": "57012",
         "daq": "01F2A3B4",
@@ -421,6 +471,7 @@ def test_a_command_beyond_the_limits_never_reaches_the_wire(opened: IndenterStat
         with pytest.raises(LimitError):
             opened.stage.start_move(position, speed)
     assert len(opened.twin.control.log()) == before, "the twin saw something on its wires"
+    opened.make_ready()
     opened.stage.start_move(1.0, 2.0)
     assert len(opened.twin.control.log()) > before
     opened.stage.wait_idle(5.0)

@@ -147,8 +147,9 @@ class RigBus:
         if self._enable_stuck:
             self._world_note(f"enable {'on' if level else 'off'} written, but the line is stuck")
             return
-        self._levels[name] = level
-        self._world_note(f"enable {'on' if level else 'off'}")
+        before, self._levels[name] = self._levels[name], level
+        if level is not before:
+            self._world_note(f"enable {'on' if level else 'off'}")
         self._switch_power()
 
     def driven(self, line: str) -> bool:

@@ -132,11 +132,11 @@ def test_brakes_open_after_the_first_command_and_close_before_the_last(bench: An
         (opened,) = [event.time_s for event in run.events if event.code == "brakes_open"]
         assert opened == pytest.approx(run.get("command_time").values[0], abs=1e-9)
     assert bench.arm.log[:4] == ["torque True", "brake True", "brake False", "stop"]
-    assert set(bench.arm.log[4:]) == {"brake False", "acquisition closed"}
+    assert set(bench.arm.log[4:]) == {"brake False", "acquisition closed", "enable False"}
     assert bench.arm.unheld == []
     assert bench.arm.braked
     assert np.abs(bench.arm.v).max() == 0.0
-    assert bench.arm.enable, "powered for the next run"
+    assert not bench.arm.enable, "without power until the next run"
 
 
 def test_a_parked_arm_is_driven_again(bench: Any, swing: Any) -> None:

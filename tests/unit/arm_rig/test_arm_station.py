@@ -13,6 +13,7 @@ from bench import station_arm
 from bench.errors import CalibrationError, InstrumentDisconnected, InstrumentError, SafetyAbort
 from bench.instruments.protocols import Identity
 from bench.profile import ArmRig, parse_profile
+from bench.safety.watchdog import Unwatched
 from bench.station import open_station
 from bench.station_arm import ArmStation
 from bench.station_drivers import Addresses
@@ -33,6 +34,7 @@ def lab(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(station_arm, "open_arm_drives", open_drives)
     monkeypatch.setattr(station_arm, "open_daq", lambda rig, addresses: bench.daq)
+    monkeypatch.setattr("bench.station.watch", lambda *_, **__: Unwatched())  # nothing here can be watched
     monkeypatch.setattr("bench.station.WallClock", lambda: bench.arm)
     return bench
 
@@ -50,6 +52,8 @@ def test_the_servos_have_their_supply_before_they_are_asked_and_the_brakes_stay_
         assert isinstance(station, ArmStation)
         assert lab.arm.log[:3] == ["brake False", "enable True", "open drives"]
         assert "brake True" not in lab.arm.log
+        assert not lab.arm.powered, "between two runs they have no power"
+        station.make_ready()
         lab.arm.log.clear()
     assert lab.arm.log.index("brake False") < lab.arm.log.index("enable False") < lab.arm.log.index("drives closed")
     assert not lab.arm.powered

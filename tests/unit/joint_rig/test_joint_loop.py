@@ -58,8 +58,11 @@ def test_a_tick_is_a_command_and_a_row_at_its_deadline(bench: Any, swinging: Swi
 
 
 def test_motor_and_joint_channels_tell_one_motion(bench: Any, swinging: Swinging) -> None:
+    ended: list[int] = []
+
     def body(recording: JointRecording) -> None:
         view = recording.run(swinging(), 2.0)
+        ended.append(len(bench.joint.history))
         assert np.abs(view.motor_angle_rad - view.joint_angle_rad).max() < 0.002
         assert np.ptp(view.motor_angle_rad) > 0.2
         assert np.allclose(view.command_nm, view.wanted_nm + view.feedforward_nm)
@@ -69,7 +72,7 @@ def test_motor_and_joint_channels_tell_one_motion(bench: Any, swinging: Swinging
         there = np.interp(motor.time_s, joint.time_s, joint.values)
         assert np.abs(motor.values / 100.0 - there).max() < 0.002
         torque = run.get("joint_torque").values[-500:]
-        expected = np.array(bench.joint.history)[-len(torque) - 100 :, 1]
+        expected = np.array(bench.joint.history)[ended[0] - len(torque) - 100 : ended[0], 1]
         assert np.abs(torque).max() == pytest.approx(np.abs(expected).max(), rel=0.05)
         assert run.get("tare_transducer_voltage").values[0] == pytest.approx(0.02, abs=1e-4)
         assert run.get("command_torque").values == pytest.approx(np.array(bench.joint.commands))

@@ -13,6 +13,7 @@ from bench import station_joint
 from bench.errors import CalibrationError, InstrumentDisconnected, InstrumentError, QuarantineError, SafetyAbort
 from bench.instruments.protocols import Identity
 from bench.profile import JointRig, parse_profile
+from bench.safety.watchdog import Unwatched
 from bench.station import JointStation, open_station
 from bench.station_drivers import Addresses
 
@@ -32,6 +33,7 @@ def lab(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr(station_joint, "open_drive", open_drive)
     monkeypatch.setattr(station_joint, "open_daq", lambda rig, addresses: bench.daq)
+    monkeypatch.setattr("bench.station.watch", lambda *_, **__: Unwatched())  # nothing here can be watched
     monkeypatch.setattr("bench.station.WallClock", lambda: bench.joint)
     return bench
 
@@ -48,7 +50,9 @@ def test_the_drive_has_its_supply_before_it_is_asked_and_loses_it_before_it_is_c
     with open_station(lab.rig, "lab") as station:
         assert isinstance(station, JointStation)
         assert lab.joint.log[:2] == ["enable True", "open drive"]
-        assert lab.joint.log[-1] == "watchdog 0.1"
+        assert lab.joint.log.index("watchdog 0.1") < lab.joint.log.index("stop") < lab.joint.log.index("enable False")
+        assert not lab.joint.powered, "between two runs it has no power"
+        station.make_ready()
         lab.joint.log.clear()
     assert lab.joint.log.index("stop") < lab.joint.log.index("enable False") < lab.joint.log.index("drive closed")
     assert not lab.joint.powered
