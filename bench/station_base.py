@@ -197,6 +197,7 @@ class Station(ABC):
         self._safe = report
         if not report.safe:
             report = self._quarantine(reason, report)
+            self.watchdog.give_up()
         return report
 
     def _quarantine(self, reason: str, report: SafeStateReport) -> SafeStateReport:
@@ -255,6 +256,7 @@ class Station(ABC):
         report = self.make_safe("closed")
         if not report.safe:
             raise _not_safe(self.rig, f"the rig could not be made safe while closing: {report}")
+
 
 def withdraw_power(interlock: Interlock, custody: Custody) -> None:
     """Take the power away that opening a rig gave it; one that keeps it is in quarantine.

@@ -27,7 +27,10 @@ class Simulation:
     @property
     def watchdog_order(self) -> dict[str, object]:
         """What a watchdog's process has to know to find the same rig."""
-        return {"addresses": "bench.station_mock:watchdog_addresses", "twin": {**self.process.addresses, "pid": self.process.pid}}
+        return {
+            "addresses": "bench.station_mock:watchdog_addresses",
+            "twin": {**self.process.addresses, "pid": self.process.pid},
+        }
 
 
 def start(

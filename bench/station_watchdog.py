@@ -211,12 +211,14 @@ class RigHands:
     # -- what is left to others
 
     def record(self, outcome: Outcome) -> None:
-        """Write the trip down; a rig not seen safe goes into quarantine, the leases of a runner that is gone are free."""
+        """Write the trip down; a rig not seen safe goes into quarantine, and what a lost runner held is free."""
         rig, twin = self._rig.name, self._twin
         ledger.append("watchdog", rig=rig_key(rig, twin), **described(outcome))
+        if outcome.acknowledged:
+            return  # a runner that lives sees to its rig and its leases itself
         if not outcome.safe:
             Quarantine.impose(rig_key(rig, twin), self._serials, "watchdog", str(outcome))
-        elif not outcome.acknowledged:
+        else:
             LeaseBook().release_of(outcome.runner, seen=f"by the watchdog: {outcome}")
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ END_WALL_S, SILENT_WALL_S = 5.0, 2.0
 #: What its process imports.
 MODULES = ("bench.safety.watchdog_process",)
 
-_PROMISE, _TRIPPED, _LOOKED = range(3)
+_PROMISE, _TRIPPED, _LOOKED, _GAVE_UP = range(4)
 _SIZE = 64
 
 
@@ -112,6 +112,15 @@ class Promises:
         self.view[_TRIPPED] = int(tripped)
 
     @property
+    def gave_up(self) -> bool:
+        """Whether the runner has tried itself and could not bring the line low; it lives, and says so to people."""
+        return bool(self.view[_GAVE_UP])
+
+    @gave_up.setter
+    def gave_up(self, gave_up: bool) -> None:
+        self.view[_GAVE_UP] = int(gave_up)
+
+    @property
     def looked_ns(self) -> int:
         """When the process last looked."""
         return self.view[_LOOKED]
@@ -149,6 +158,9 @@ class Unwatched:
         pass
 
     def keep(self, seconds: float = 0.0) -> None:
+        pass
+
+    def give_up(self) -> None:
         pass
 
     def check(self) -> None:
@@ -208,7 +220,7 @@ class Watchdog(Unwatched):
         if not self._ready:
             self._await_ready()
         self._alive()
-        self._promises.tripped = False
+        self._promises.tripped = self._promises.gave_up = False
         self._promise(0.0)
 
     def rest(self) -> None:
@@ -222,6 +234,12 @@ class Watchdog(Unwatched):
         """
         if self._promises.promise_ns != Promises.NONE:
             self._promise(seconds)
+
+    def give_up(self) -> None:
+        """Leave the line to the watchdog: this program could not bring it low. Nothing when no promise is out."""
+        if self._promises.promise_ns != Promises.NONE:
+            self._promises.gave_up = True
+            self._promises.promise_ns = time.monotonic_ns()
 
     def _promise(self, seconds: float) -> None:
         ahead_s = min(self.timeout_s + seconds, self.longest_s)

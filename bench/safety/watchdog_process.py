@@ -5,7 +5,8 @@ when it is told to, or once it has dealt with the loss of its runner. What it do
 
 1. The shared memory says *tripped*: the next beat of a runner that still lives raises.
 2. The brake line and the enable line go low, by tasks made beforehand on a DAQ session of its own; they are read back.
-   When that fails the runner is killed, since it may hold the lines, and it is tried again, at last by a device reset.
+   When they cannot be driven the runner is killed, since it may hold them, and it is tried again, at last by a device
+   reset.
 3. A runner that lives gets a short while to make itself safe, which it says by taking its promise back. One that is
    stopped (SIGSTOP), or does not come round, is killed: it holds the ports, and would go on one day.
 4. The drives are opened by the same drivers, told to stop and asked whether they have.
@@ -184,8 +185,10 @@ class Watch:
             promises.look(now_ns)
             due_ns = promises.promise_ns
             if due_ns != Promises.NONE and now_ns > due_ns:
-                late_ms = (now_ns - due_ns) * 1e-6
-                if self._trip(f"the runner's promise was broken ({late_ms:.1f} ms ago)", due_ns):
+                why = f"the runner's promise was broken ({(now_ns - due_ns) * 1e-6:.1f} ms ago)"
+                if promises.gave_up:
+                    why = "the runner could not bring the enable line low"
+                if self._trip(why, due_ns):
                     continue
                 return
             wait_s = self._poll_s
@@ -212,10 +215,11 @@ class Watch:
 
     def _trip(self, why: str, promise_ns: int) -> bool:
         """Drop the line of a runner that may live; whether it came round, so that it is watched on."""
-        outcome = self._drop(why)
-        if self._comes_round(promise_ns):
+        outcome = self._drop(why, mercy=self._promises.gave_up)
+        if self._promises.gave_up or self._comes_round(promise_ns):
+            self._promises.promise_ns = Promises.NONE
             outcome.acknowledged = True
-            outcome.safe = all(ok for _, ok, _ in outcome.steps)
+            outcome.safe = outcome.low_after_s is not None
             self._tell(outcome)
             return True
         self._kill(outcome)
@@ -223,13 +227,17 @@ class Watch:
         return False
 
     def _lose(self, why: str) -> None:
-        outcome = self._drop(why)
-        if why == "the runner is gone":
+        gone = why == "the runner is gone"
+        outcome = self._drop(why, mercy=not gone)
+        if gone:
             self._settle(outcome)
         else:  # it has the drives, and says itself what became of them
+            outcome.acknowledged = True
+            outcome.safe = outcome.low_after_s is not None
             self._tell(outcome)
 
-    def _drop(self, why: str) -> Outcome:
+    def _drop(self, why: str, *, mercy: bool) -> Outcome:
+        """Bring the lines low; a runner that may hold them is killed for it, unless it is shown ``mercy``."""
         began_ns = time.monotonic_ns()
         self._promises.tripped = True
         outcome = Outcome(why, self._runner.pid)
@@ -244,9 +252,9 @@ class Watch:
                     return outcome
             except Exception as error:
                 outcome.steps.append(("drop the enable line", False, f"{type(error).__name__}: {error}"))
-            if attempt == 0:
-                self._kill(outcome)  # it may hold the line
-            if attempt == ATTEMPTS - 2:
+                if attempt == 0 and not mercy:
+                    self._kill(outcome)
+            if attempt == ATTEMPTS - 2 and self._runner.wait(0.0):
                 _attempt(outcome.steps, "reset the DAQ", self._hands.reset)
             time.sleep(PAUSE_S)
         return outcome

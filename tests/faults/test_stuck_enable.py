@@ -130,7 +130,7 @@ def test_a_rig_whose_line_cannot_be_dropped_is_out_of_use_until_a_person_clears_
     with lasting(rig) as opened:
         opened.make_ready()
     entries = Ledger().entries()
-    assert {entry.kind for entry in entries[:-1]} == {"quarantine"}
+    assert {entry.kind for entry in entries[:-1]} == {"quarantine", "watchdog"}, "the watchdog has tried too"
     assert entries[0].fields["archive"] == str(stopped.archive)
     assert set(entries[0].fields["serials"]) <= {identity.serial_number for identity in station.identities.values()}
     assert entries[-1].kind == "quarantine_cleared"

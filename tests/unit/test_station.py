@@ -152,7 +152,7 @@ def test_everything_is_closed_in_reverse_order(lab: Lab, rig: RigProfile) -> Non
         assert not station.simulated
         assert station.resting
         lab.log.clear()
-    assert lab.log == ["close enable", "close estop", "close daq", "close stage"]
+    assert lab.log == ["close enable", "close estop", "close stage", "close daq"]
 
 
 def test_a_rig_that_has_power_loses_it_before_it_is_closed(lab: Lab, rig: RigProfile) -> None:
