@@ -2,8 +2,9 @@
 
 ::
 
-    with open_station(rig, "mock", twin=truth, specimen=specimen) as station:
+    with open_station(rig, "mock", twin=truth, specimen=specimen) as station, station.powered():
         station.stage.start_move(10.0, 2.0)          # through the limits gate, as everything that moves
+        station.stage.wait_idle(10.0)                # a wait that the watchdog hears of, as a control loop's beats
 
 The simulated rig differs from a real one in three addresses: the serial URLs, the DAQ's channel and the clock.
 The drivers are the same. What a rig of each kind consists of is in :mod:`bench.station_indenter`,

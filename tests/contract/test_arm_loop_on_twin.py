@@ -42,6 +42,7 @@ def swayed(open_rig: Callable[..., Any], tmp_path_factory: pytest.TempPathFactor
             tmp_path_factory.mktemp("arm"), "sway", provenance, ArmFrame.groups(station, None)
         ) as writer:
             recording = ArmRecording(station, writer, planned_s=5.0, specimen=specimen)
+            station.make_ready()
             recording.start()
             home: list[float] = []
 

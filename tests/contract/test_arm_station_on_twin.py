@@ -31,6 +31,7 @@ def opened(**options: Any) -> Station:
 @pytest.fixture
 def station() -> Iterator[Any]:
     with opened() as arm:
+        arm.make_ready()
         arm.mount(load_specimen(find_profile("specimens", "bare_tool")))
         yield arm
 

@@ -10,52 +10,34 @@ import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from bench import station_mock
 from bench.instruments.nidaqmx import NiDaq
 from bench.profile import load_rig, load_specimen, load_twin
 from bench.safety.process_identity import identity_of
 from bench.safety.rig_leases import RigLeases
 from bench.station import open_station
-from bench.twin.control_client import control_of
 from bench.twin.link import Link, grpc_channel
-
-
-def attach(twin: dict[str, Any]) -> Any:
-    """Return a twin that runs already as what starts one returns it; it goes on when the station is closed."""
-    shown = SimpleNamespace(**twin, control=control_of(twin["link_address"]))
-
-    class Attached(SimpleNamespace):
-        def __enter__(self) -> Attached:
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            self.control.close()
-
-    return Attached(**vars(shown))
 
 
 def open_indenter(repository: Path, twin: dict[str, Any]) -> Any:
     """Open the station of the indenter at a twin that runs."""
-    station_mock.start_twin = lambda *_, **__: attach(twin)  # type: ignore[assignment]
     profiles = repository / "profiles"
     return open_station(
         load_rig(profiles / "rigs/indenter.toml"),
         "mock",
         twin=load_twin(profiles / "twins/indenter.toml"),
         specimen=load_specimen(profiles / "specimens/liver_phantom_a.toml"),
-        real_time=True,
+        attach=twin,
         home=False,
     )
 
 
 def hold_raw(twin: dict[str, Any], opened: ExitStack) -> None:
     """Hold the leases and give the rig power."""
-    link = Link.connect(twin["link_address"])
-    daq = NiDaq("Dev1", channel=grpc_channel(twin["grpc_address"], link), clock=link.clock)
-    leases = RigLeases("indenter", twin=identity_of(twin["pid"]))
+    link = Link.connect(twin["link"])
+    daq = NiDaq("Dev1", channel=grpc_channel(twin["grpc"], link), clock=link.clock)
+    leases = RigLeases("indenter", twin=identity_of(int(twin["pid"])))
     leases.take("daq", daq.identify().serial_number)
     leases.take("stage", "57012")
     daq.digital_output("port0/line1").write(True)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from bench import station_mock
 from bench.errors import LeaseError, QuarantineError
 from bench.safety.lease import Lease, LeaseBook
 from bench.safety.ledger import Ledger
@@ -21,7 +20,6 @@ from bench.safety.quarantine import quarantines
 from bench.twin.process import TwinProcess, start_twin
 
 RUNNER = Path(__file__).with_name("lease_runner.py")
-REAL_TIME = {"real_time": True, "home": False}
 
 
 class Twin:
@@ -38,8 +36,7 @@ class Twin:
 
     def runner(self, *how: str) -> subprocess.Popen[str]:
         """Start another process at this rig; returns once it has it."""
-        names = ("link_address", "grpc_address", "pid", "real_time")
-        twin = json.dumps({name: getattr(self.process, name) for name in names} | {"addresses": {}})
+        twin = json.dumps(self.process.addresses | {"pid": str(self.process.pid)})
         process = subprocess.Popen(
             [sys.executable, str(RUNNER), str(self.repository), twin, *how],
             stdin=subprocess.PIPE,
@@ -51,22 +48,12 @@ class Twin:
         assert process.stdout.readline() == "held\n"
         return process
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.process, name)
-
-    def __enter__(self) -> Twin:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """A station does not end it."""
-
 
 @pytest.fixture
-def twin(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
+def twin(repository: Path) -> Iterator[Twin]:
     rig, truth = repository / "profiles/rigs/indenter.toml", repository / "profiles/twins/indenter.toml"
     with start_twin(rig, truth, "liver_phantom_a", real_time=True, linger=True) as process:
         twin = Twin(process, repository)
-        monkeypatch.setattr(station_mock, "start_twin", lambda *_, **__: twin)
         yield twin
         for runner in twin.runners:
             runner.kill()
@@ -76,13 +63,13 @@ def twin(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
 def test_the_second_process_is_refused_and_told_who_has_the_rig(twin: Twin, open_rig: Callable[..., Any]) -> None:
     first = twin.runner()
     with pytest.raises(LeaseError) as refused:
-        open_rig(**REAL_TIME)
+        open_rig(attach=twin.process.addresses, home=False)
     for words in ("daq-01F2A3B4@twin-", f"process {first.pid} on", "for the rig indenter since"):
         assert words in refused.value.what
     assert first.poll() is None
     first.communicate("end\n", timeout=60)
     assert first.returncode == 0, "it was not disturbed"
-    with open_rig(**REAL_TIME) as station:
+    with open_rig(attach=twin.process.addresses, home=False) as station:
         assert {holder.process.pid for holder in LeaseBook().holders()} == {os.getpid()}
         assert not station.latched
     assert LeaseBook().holders() == []
@@ -97,7 +84,7 @@ def test_what_a_killed_process_leaves_is_taken_over_once_it_was_seen_safe(
     assert twin.enabled
     first.kill()
     first.communicate(timeout=30)
-    twin.control.reset()
+    twin.process.control.reset()
     assert twin.enabled, "nobody has seen to it yet"
 
     taken: list[tuple[str, bool]] = []
@@ -108,7 +95,7 @@ def test_what_a_killed_process_leaves_is_taken_over_once_it_was_seen_safe(
         real(lease, seen)
 
     monkeypatch.setattr(Lease, "confirm", confirm)
-    with open_rig(**REAL_TIME) as station:
+    with open_rig(attach=twin.process.addresses, home=False) as station:
         assert taken == [("daq-01F2A3B4", False), ("stage-57012", False)], "the line was low when they were taken over"
         assert not station.latched
     for entry in Ledger().entries():
@@ -122,15 +109,15 @@ def test_what_a_killed_process_leaves_is_taken_over_once_it_was_seen_safe(
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX")
 def test_what_cannot_be_made_safe_is_not_taken_over(twin: Twin, open_rig: Callable[..., Any]) -> None:
     first = twin.runner("raw")
-    twin.control.fault("enable_stuck")
+    twin.process.control.fault("enable_stuck")
     first.kill()
     first.communicate(timeout=30)
-    twin.control.reset()
+    twin.process.control.reset()
     with pytest.raises(LeaseError, match=f"left behind by .*process {first.pid} on .*still reads high"):
-        open_rig(**REAL_TIME)
+        open_rig(attach=twin.process.addresses, home=False)
     assert {holder.process.pid for holder in LeaseBook().holders()} == {first.pid}, "its leases stay as they were"
     (standing,) = quarantines()
     assert standing.reason == "takeover_failed"
     with pytest.raises(QuarantineError, match="takeover_failed"):
-        open_rig(**REAL_TIME)
+        open_rig(attach=twin.process.addresses, home=False)
     assert [entry.kind for entry in Ledger().entries()] == ["quarantine"]

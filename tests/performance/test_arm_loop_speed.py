@@ -173,6 +173,7 @@ def test_a_tick_costs_at_most_half_more_than_its_bytes(
 ) -> None:
     with open_rig("bare_tool", rig="full_arm", seed=1) as station, record(station) as writer:
         recording = ArmRecording(station, writer, planned_s=60.0)
+        station.make_ready()
         recording.start()
         controller = Sway(recording, 0.0)
         recording.run(controller, 1.0)
@@ -213,6 +214,7 @@ def test_a_tick_with_its_twin_costs_few_bare_exchanges_between_two_processes(
 ) -> None:
     with open_rig("bare_tool", rig="full_arm", seed=1) as station, record(station) as writer:
         recording = ArmRecording(station, writer, planned_s=60.0)
+        station.make_ready()
         recording.start()
         controller = Sway(recording, 0.1)
         recording.run(controller, 1.0)

@@ -105,6 +105,7 @@ def test_a_tick_costs_at_most_a_third_more_than_its_transaction(
 ) -> None:
     with open_rig("pendulum_arm", rig="single_joint", seed=1) as station, record(station) as writer:
         recording = JointRecording(station, writer, planned_s=60.0)
+        station.make_ready()
         recording.start()
         recording.run(rest, 0.5)
         bus = Bus(station, monkeypatch)
@@ -142,6 +143,7 @@ def test_the_twin_runs_a_joint_twelve_times_faster_than_the_lab(
 ) -> None:
     with open_rig("pendulum_arm", rig="single_joint", seed=1) as station, record(station) as writer:
         recording = JointRecording(station, writer, planned_s=60.0)
+        station.make_ready()
         recording.start()
         ratios: list[float] = []
         for _ in range(TRIES):

@@ -305,6 +305,7 @@ def test_a_rig_that_cannot_be_made_safe_is_refused_from_then_on(
     lab: Lab, rig: RigProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     station = open_station(rig, "lab")
+    station.make_ready()
     monkeypatch.setattr(Instrument, "read", lambda instrument: True)  # the enable line too
     with pytest.raises(SafetyAbort, match="could not be made safe while closing"):
         station.close()
