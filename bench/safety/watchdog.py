@@ -221,7 +221,7 @@ class Watchdog(Unwatched):
             self._await_ready()
         self._alive()
         self._promises.tripped = self._promises.gave_up = False
-        self._promise(0.0)
+        self._promise(self.longest_s)  # the first calls of a session take their time
 
     def rest(self) -> None:
         """Give no promise any more: the enable line was seen to be low."""

@@ -43,6 +43,10 @@ with open_station(
 """
 
 
+class EndedByItself(Exception):
+    """The runner ended before anything was done to it; what it said."""
+
+
 class Scene:
     """A twin that stays, and a runner on it."""
 
@@ -55,7 +59,8 @@ class Scene:
             report = self.twin.control.report()
             if reached(report):
                 return report
-            assert self.runner.poll() is None or what.startswith("the end"), self.runner.communicate(timeout=10.0)
+            if self.runner.poll() is not None and not what.startswith("the end"):
+                raise EndedByItself(self.runner.communicate(timeout=10.0))
             assert time.monotonic() < deadline, f"{what} did not come: {report}"
             time.sleep(0.01)
 
@@ -108,7 +113,8 @@ def scene(repository: Path, tmp_path: Path) -> Callable[..., Any]:
                 assert runner.stdout is not None
                 try:
                     line = runner.stdout.readline()
-                    assert line, runner.communicate(timeout=10.0)[1]
+                    if not line:
+                        raise EndedByItself(runner.communicate(timeout=10.0))
                     yield Scene(twin, runner, json.loads(line)["watchdog"])
                 finally:
                     runner.kill()
@@ -149,25 +155,43 @@ def test_a_stage_stands_within_the_stated_time(scene: Callable[..., Any], reposi
 
 
 #: A test machine that is busy must not miss ticks in a row; the drive's own watchdog and the stated time stay.
-SLOW = (('rate = "500 Hz"', 'rate = "100 Hz"'), ("max_missed = 10", "max_missed = 100"))
+SLOW = (
+    ('rate = "500 Hz"', 'rate = "250 Hz"'),
+    ("max_missed = 10", "max_missed = 100"),
+    ('drain = "100 ms"', 'drain = "50 ms"'),
+    ('watchdog_timeout = "100 ms"', 'watchdog_timeout = "150 ms"'),
+)
+#: Times a run may be ended by a machine that is too busy for it before it comes to a motion.
+TRIES = 4
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_a_joint_has_no_torque_within_the_stated_time(scene: Callable[..., Any], repository: Path, number: str) -> None:
-    with scene("single_joint", "friction_sweep", "balanced_arm", SLOW, real_time=True) as made:
-        made.wait_for("a motion", lambda report: abs(report["joint_speed_rad_s"]) > 0.05)
-        lost_s = made.twin.control.now_ns() * 1e-9
-        made.runner.send_signal(getattr(signal, number))
-        made.wait_for("the end of the power", lambda report: not report["enable"])
-        made.end()
-        rig = load_rig(repository / "profiles/rigs/single_joint.toml")
-        stop_s = rig.safety.stop_time.to("s")  # type: ignore[attr-defined]
-        assert stop_s <= 0.25
-        torque = made.twin.control.history()["motor_torque_Nm"] * 100.0
-        driven = np.flatnonzero(np.abs(torque) > NO_TORQUE_NM)
-        off_s = (int(driven[-1]) + 1) * made.twin.control.truth()["tick_s"]
-        print(f"{number}: line low after {made.line_fell_s() - lost_s:.3f} s, no torque after {off_s - lost_s:.3f} s")
-        assert made.line_fell_s() - lost_s <= stop_s + NOISE_S
-        assert off_s - lost_s <= stop_s + NOISE_S
-        assert made.twin.control.report()["braked"]
+    for left in reversed(range(TRIES)):
+        try:
+            with scene("single_joint", "friction_sweep", "balanced_arm", SLOW, real_time=True) as made:
+                made.wait_for("a motion", lambda report: abs(report["joint_speed_rad_s"]) > 0.05)
+                _lose_a_joint(made, repository, number)
+        except EndedByItself:
+            if not left:
+                raise
+        else:
+            break
     assert LeaseBook().holders() == []
+
+
+def _lose_a_joint(made: Scene, repository: Path, number: str) -> None:
+    lost_s = made.twin.control.now_ns() * 1e-9
+    made.runner.send_signal(getattr(signal, number))
+    made.wait_for("the end of the power", lambda report: not report["enable"])
+    made.end()
+    rig = load_rig(repository / "profiles/rigs/single_joint.toml")
+    stop_s = rig.safety.stop_time.to("s")  # type: ignore[attr-defined]
+    assert stop_s <= 0.25
+    torque = made.twin.control.history()["motor_torque_Nm"] * 100.0
+    driven = np.flatnonzero(np.abs(torque) > NO_TORQUE_NM)
+    off_s = (int(driven[-1]) + 1) * made.twin.control.truth()["tick_s"]
+    print(f"{number}: line low after {made.line_fell_s() - lost_s:.3f} s, no torque after {off_s - lost_s:.3f} s")
+    assert made.line_fell_s() - lost_s <= stop_s + NOISE_S
+    assert off_s - lost_s <= stop_s + NOISE_S
+    assert made.twin.control.report()["braked"]
