@@ -169,7 +169,7 @@ TRIES = 4
 def test_a_joint_has_no_torque_within_the_stated_time(scene: Callable[..., Any], repository: Path, number: str) -> None:
     for left in reversed(range(TRIES)):
         try:
-            with scene("single_joint", "friction_sweep", "balanced_arm", SLOW, real_time=True) as made:
+            with scene("single_joint", "low_speed_tracking", "pendulum_arm", SLOW, real_time=True) as made:
                 made.wait_for("a motion", lambda report: abs(report["joint_speed_rad_s"]) > 0.05)
                 _lose_a_joint(made, repository, number)
         except EndedByItself:
