@@ -29,7 +29,9 @@ def test_judge_takes_the_archived_criteria_of_the_procedure(
     assert capsys.readouterr().out.startswith("friction_compensation 1: PASS (SIMULATED)\n  residual_torque: 0.00")
     criteria = str(repository / "profiles/acceptance/impedance_step.toml")
     assert main(["judge", str(tracked), "--criteria", criteria]) == 2
-    assert "impedance_step judges runs of impedance_step, and this archive is of low_speed" in capsys.readouterr().out
+    told = capsys.readouterr().err
+    assert "the criteria impedance_step judge impedance_step; the run is of low_speed_tracking" in told
+    assert "no verdict was written" in told
 
 
 def test_show_says_how_fast_the_joint_turned(tracked: Path, capsys: pytest.CaptureFixture[str]) -> None:
