@@ -23,6 +23,7 @@ from bench.errors import BenchError, ProfileError
 from bench.profile import ArmRig, IndenterRig, JointRig, RigProfile, SpecimenProfile, TwinProfile
 from bench.safety.custody import Custody
 from bench.safety.process_identity import identity_of
+from bench.safety.prompts import Prompter, Questions, Scripted, Terminal
 from bench.safety.supervisor import SignalsWhileOpening
 from bench.station_base import Backend, Station
 from bench.station_checks import check_certificates
@@ -60,6 +61,8 @@ class Options(TypedDict, total=False):
     faults: Sequence[Mapping[str, Any]]
     attach: Mapping[str, str] | None
     home: bool
+    operator: str
+    prompter: Prompter | None
     today: date | None
     allow_expired: bool
 
@@ -87,6 +90,8 @@ def open_station(
     faults: Sequence[Mapping[str, Any]] = (),
     attach: Mapping[str, str] | None = None,
     home: bool = True,
+    operator: str = "",
+    prompter: Prompter | None = None,
     today: date | None = None,
     allow_expired: bool = False,
 ) -> Station:
@@ -109,6 +114,10 @@ def open_station(
         prints them, instead of starting one; it goes on when the station is closed.
     home : bool
         Whether to home the axis where it is not homed.
+    operator : str
+        Who answers what the rig profile asks before the rig first gets power.
+    prompter : Prompter, optional
+        Who passes on what the profiles ask: by default the terminal, on the twin a script that answers yes.
     today : date, optional
         The day certificates must be in force; today's by default.
     allow_expired : bool
@@ -121,7 +130,7 @@ def open_station(
     InstrumentError
         An instrument does not answer, or is not the one the profile names. What was opened before is closed.
     SafetyAbort
-        The e-stop is pressed.
+        The e-stop is pressed; or the operator did not answer yes.
     LeaseError
         Somebody else has the rig; or its last user is gone without a word and it is not seen to be safe.
     QuarantineError
@@ -149,6 +158,10 @@ def open_station(
         # It ends after all that is opened from here on, and before what leads to a simulated rig.
         watchdog = watch(rig, order, real_time=simulation is None or simulation.real_time)
         opened.callback(watchdog.close)
+        questions = Questions(
+            prompter or (Terminal() if simulation is None else Scripted()), operator or "nobody named"
+        )
+        questions.ask(rig.prompts, check=custody.check)
         options: dict[str, Any] = {"backend": backend, "custody": custody, "watchdog": watchdog}
         if simulation is not None:
             options |= {"seed": simulation.seed, "twin": simulation.process, "details": simulation.details}
@@ -164,5 +177,6 @@ def open_station(
             station = open_arm(opened, rig, addresses, options)
         else:
             raise ProfileError(f'there is no station for a rig of kind "{rig.kind}"', where=str(rig.source.path))
+        station.questions = questions
         station.open_from(opened, home=home)
     return station

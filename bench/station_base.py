@@ -17,6 +17,7 @@ from bench.instruments.protocols import Daq, Identity
 from bench.profile import RigProfile
 from bench.safety import GuardedDaq, Interlock, SafeStateReport, Step, Supervisor, enter_safe_state
 from bench.safety.custody import Custody
+from bench.safety.prompts import Questions, Scripted, Terminal
 from bench.safety.safe_state import Actuator
 from bench.safety.watchdog import FedClock, Unwatched
 
@@ -50,6 +51,8 @@ class Station(ABC):
         The clock for waits that feed it.
     twin : TwinProcess, AttachedTwin or None
         The simulated lab's process; tests ask it for the truth and for faults.
+    questions : Questions
+        To the operator, and what was answered.
     details : dict
         What the archive should say of the station beside its instruments.
     """
@@ -92,6 +95,7 @@ class Station(ABC):
         self.supervisor = Supervisor(
             clock, make_safe=self.make_safe, last_resort=interlock.drop, further_check=self.watchdog.check
         )
+        self.questions = Questions(Scripted() if backend == "mock" else Terminal(), "nobody named")
         self._safe: SafeStateReport | None = None
         self._encoder_doubted = False
         self._rested = False

@@ -111,6 +111,8 @@ def perform(
     ProfileError
         There is no such procedure, or it or the specimen is one of another kind of rig.
     SafetyAbort
+        The operator did not answer yes to what the profiles ask: nothing moved, there is no archive.
+    SafetyAbort
         The run was ended early for whatever reason: the rig was made safe, the archive is sealed as ABORTED and its
         path is the error's ``archive``. The cause is chained.
     """
@@ -133,6 +135,7 @@ def perform(
     procedure = with_overrides(procedure, changed)
     plan, texts = frame.plan(entry.plan, station, procedure, specimen, feedforward)
     found = frame.check(station, procedure, plan, specimen)
+    _ask(station, procedure, specimen, operator)
     provenance = Provenance(
         operator=operator,
         specimen=specimen.name,
@@ -145,7 +148,13 @@ def perform(
         instruments=tuple(station.identities.values()),
         calibrations=station.rig.calibrations,
         texts=_texts(station, procedure, specimen, criteria_texts or {}) | texts,
-        details={"plan": dataclasses.asdict(plan), **frame.details(station, specimen), **found, **station.details},
+        details={
+            "plan": dataclasses.asdict(plan),
+            "prompts": _answers(station),
+            **frame.details(station, specimen),
+            **found,
+            **station.details,
+        },
     )
     with (
         station.supervisor.run(1.5 * plan.duration_s + 60.0),
@@ -183,6 +192,18 @@ def perform(
             if isinstance(error, Exception):
                 raise stopped from error
             raise
+
+
+def _ask(station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, operator: str) -> None:
+    """Ask the operator what the profiles want asked, while the rig has no power."""
+    prompts = (*station.rig.prompts, *specimen.prompts, *procedure.prompts)
+    if prompts and not station.resting:
+        station.rest()
+    station.questions.ask(prompts, operator=operator, check=station.check_custody)
+
+
+def _answers(station: Station) -> list[dict[str, object]]:
+    return [dataclasses.asdict(answer) for answer in station.questions.answers]
 
 
 def _texts(

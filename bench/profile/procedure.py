@@ -9,6 +9,7 @@ from pydantic import Field
 
 from bench.profile.fields import Name, NonNegativeTime, PositiveForce, PositiveLength, Profile, Quantity, Speed, Time
 from bench.profile.problem import Issue
+from bench.profile.prompt import Prompt
 from bench.units import Value
 
 BaselineTime = Annotated[Value, Quantity("time", at_least="1 s")]
@@ -25,6 +26,7 @@ class ProcedureProfile(Profile):
     procedure: str
     replicates: int = Field(ge=1, le=100)  # an archive has room for about a thousand phases
     block: Time = _BLOCK
+    prompts: tuple[Prompt, ...] = ()
 
 
 class IndentationProcedure(ProcedureProfile):

@@ -37,6 +37,7 @@ from bench.profile.fields import (
     Voltage,
 )
 from bench.profile.problem import Issue
+from bench.profile.prompt import Prompt
 from bench.profile.stop import LONGEST_STOP_S, stop_issues
 from bench.units import Value, article, kinds_of
 
@@ -216,6 +217,7 @@ class RigProfile(Profile):
     description: str = ""
     daq: DaqProfile
     calibrations: tuple[CalibrationProfile, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
 
     def expired(self, today: date) -> list[CalibrationProfile]:
         """Return the certificates whose due date lies before ``today``."""

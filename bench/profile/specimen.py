@@ -24,6 +24,7 @@ from bench.profile.fields import (
     Stiffness,
 )
 from bench.profile.problem import Issue
+from bench.profile.prompt import Prompt
 from bench.units import Value
 
 
@@ -52,6 +53,7 @@ class SpecimenProfile(Profile):
     description: str = ""
     batch: str | None = None
     serial_number: str | None = None
+    prompts: tuple[Prompt, ...] = ()
 
 
 class ContactSpecimen(SpecimenProfile):

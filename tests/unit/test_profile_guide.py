@@ -70,6 +70,7 @@ from bench.profile.criteria_arm import ARM_METRICS, ARM_SEGMENTS
 from bench.profile.criteria_joint import JOINT_METRICS, JUDGES, SEGMENTS
 from bench.profile.fields import Section
 from bench.profile.load import SCHEMAS
+from bench.profile.prompt import Prompt
 from bench.profile.specimen import ExpectedForce, IndenterGeometry
 
 GUIDE: dict[str, dict[str, type[Section]]] = {
@@ -83,6 +84,7 @@ GUIDE: dict[str, dict[str, type[Section]]] = {
         "safety": rig.SafetyProfile,
         "frame": rig.FrameProfile,
         "calibrations": rig.CalibrationProfile,
+        "prompts": Prompt,
         "specimen": ContactSpecimen,
         "indenter": IndenterGeometry,
         "expected": ExpectedForce,

@@ -31,7 +31,7 @@ BROKEN = []
 
 
 @contextlib.contextmanager
-def open_station(rig, backend, *, twin, specimen, seed, faults=()):
+def open_station(rig, backend, *, twin, specimen, seed, faults=(), operator="", prompter=None):
     LOG.append(f"open {rig.name} {backend} {twin.name if twin else None} {specimen.name} {seed}")
     BROKEN[:] = faults
     LOG.extend(f"fault {fault}" for fault in faults)
