@@ -196,7 +196,7 @@ def perform(
 
 def _ask(station: Station, procedure: ProcedureProfile, specimen: SpecimenProfile, operator: str) -> None:
     """Ask the operator what the profiles want asked, while the rig has no power."""
-    prompts = (*station.rig.prompts, *specimen.prompts, *procedure.prompts)
+    prompts = station.questions.due((*station.rig.prompts, *specimen.prompts, *procedure.prompts))
     if prompts and not station.resting:
         station.rest()
     station.questions.ask(prompts, operator=operator, check=station.check_custody)

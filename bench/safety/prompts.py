@@ -223,18 +223,18 @@ class Questions:
         self.operator = operator
         self.answers: list[Answer] = []
 
+    def due(self, prompts: Iterable[Prompt]) -> list[Prompt]:
+        """Return those that have to be asked now: what is asked ``once`` is left out when it was answered before."""
+        answered = {answer.asked for answer in self.answers}
+        return [prompt for prompt in prompts if not (prompt.once and prompt.ask in answered)]
+
     def ask(
         self, prompts: Iterable[Prompt], *, operator: str = "", check: Callable[[], None] = lambda: None
     ) -> list[Answer]:
-        """Ask what has to be asked by now, and return the answers; raises what :func:`ask` raises.
-
-        What is asked ``once`` is left out when it was answered before.
-        """
-        answered = {answer.asked for answer in self.answers}
+        """Ask what is :meth:`due`, and return the answers; raises what :func:`ask` raises."""
         given = [
             ask(self.prompter, prompt.ask, prompt.timeout.to("s"), operator=operator or self.operator, check=check)
-            for prompt in prompts
-            if not (prompt.once and prompt.ask in answered)
+            for prompt in self.due(prompts)
         ]
         self.answers += given
         return given

@@ -29,12 +29,19 @@ from bench.instruments.protocols import Identity, LinearStage
 from bench.profile import RigProfile, load_rig, load_specimen, load_twin, parse_profile
 from bench.safety import GatedStage, Interlock, rig_leases
 from bench.safety.lease import LeaseBook
+from bench.safety.prompts import Scripted
 from bench.safety.watchdog import Unwatched
 from bench.station import IndenterStation, open_station, stop_unwatched
 from bench.station_drivers import Addresses
 
 OpenRig = Callable[..., Any]
 MOVING = ("home", "start_move", "arm_travel_limits", "move_velocity", "move_to")
+
+
+@pytest.fixture(autouse=True)
+def somebody_at_the_rig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is asked on the terminal says yes: what is opened here as a real rig is none."""
+    monkeypatch.setattr("bench.station.Terminal", Scripted)
 
 
 class Instrument:

@@ -35,6 +35,7 @@ from bench.procedures.arm_loop import ArmCommand, ArmRecording, ArmTick
 from bench.profile import ArmRig, load_procedure, load_rig, load_specimen
 from bench.safety import Interlock
 from bench.safety.arm_watch import WristWatch
+from bench.safety.prompts import Scripted
 from bench.station_arm import ArmStation
 from bench.station_drivers import open_wrist_sensor
 
@@ -340,6 +341,7 @@ class Bench:
             clock=self.arm,
             seed=5,
         )
+        self.station.questions.ask(rig.prompts)  # as opening does
         self.station.make_ready()
         self.refusal: LimitError | None = None
         self._monkeypatch = monkeypatch
@@ -406,3 +408,9 @@ def swing() -> type[Swing]:
 @pytest.fixture
 def bench(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(repository, tmp_path, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def somebody_at_the_rig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is asked on the terminal says yes: what is opened here as a real rig is none."""
+    monkeypatch.setattr("bench.station.Terminal", Scripted)

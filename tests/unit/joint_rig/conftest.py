@@ -29,6 +29,7 @@ from bench.procedures.joint_frame import JointFrame
 from bench.procedures.joint_loop import Command, JointRecording, Tick
 from bench.profile import JointRig, load_procedure, load_rig, load_specimen
 from bench.safety import Interlock
+from bench.safety.prompts import Scripted
 from bench.station import JointStation
 
 STEP_NS = 1_000_000
@@ -268,6 +269,7 @@ class Bench:
             clock=self.joint,
             seed=5,
         )
+        self.station.questions.ask(rig.prompts)  # as opening does
         self.station.make_ready()
         self._monkeypatch = monkeypatch
 
@@ -315,3 +317,9 @@ def swinging() -> Callable[..., Callable[[Tick, Command], None]]:
 @pytest.fixture
 def bench(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(repository, tmp_path, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def somebody_at_the_rig(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is asked on the terminal says yes: what is opened here as a real rig is none."""
+    monkeypatch.setattr("bench.station.Terminal", Scripted)
