@@ -231,6 +231,7 @@ def open_arm(opened: ExitStack, rig: ArmRig, addresses: Addresses, options: dict
     interlock = Interlock(estop, enable, healthy_level=rig.safety.estop_healthy == "high", guard=options["watchdog"])
     sensor = open_wrist_sensor(rig)
     custody.take_over(interlock, addresses.clock, look_at_arm(rig, daq, sensor))
+    arm_model(rig, None)  # an arm that no model can be made of gets no power, nor does one while libraries are loaded
     # The enable line feeds the servos: without it there is nobody to ask who he is. The brakes stay closed.
     opened.callback(withdraw_power, interlock, custody)
     interlock.energise()

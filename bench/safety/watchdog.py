@@ -15,6 +15,9 @@ thread would go on feeding while the loop hangs. *No promise* means that the ena
 The process (:mod:`bench.safety.watchdog_process`) looks at the promise and at whether this process is still there. When
 either is broken it drops the enable line by a DAQ task of its own.
 
+While the rig has no power a thread says every second that this program still runs at all. One that is stopped or hangs
+then does no harm, but it holds the leases and ports of the rig: the process ends it after some time.
+
 No promise reaches further than the rig's stated stop time less what the process itself needs, so the stated time holds
 whatever the caller asks for.
 """
@@ -26,6 +29,7 @@ import json
 import mmap
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,10 +45,12 @@ REACTION_S = 0.05
 VIRTUAL_TIMEOUT_S = 30.0
 #: How long a process that is told to end may take, and one that has not looked for so long counts as gone [s].
 END_WALL_S, SILENT_WALL_S = 5.0, 2.0
+#: How often this program says that it runs, whatever it does [s].
+ALIVE_S = 1.0
 #: What its process imports.
 MODULES = ("bench.safety.watchdog_process",)
 
-_PROMISE, _TRIPPED, _LOOKED, _GAVE_UP = range(4)
+_PROMISE, _TRIPPED, _LOOKED, _GAVE_UP, _ALIVE = range(5)
 _SIZE = 64
 
 
@@ -85,6 +91,7 @@ class Promises:
         self.view = memoryview(self._map).cast("q")
         if create:
             self.view[_PROMISE] = self.NONE
+            self.live()
 
     @classmethod
     def create(cls) -> Promises:
@@ -128,6 +135,15 @@ class Promises:
     def look(self, now_ns: int) -> None:
         """Note that the process looks now."""
         self.view[_LOOKED] = now_ns
+
+    @property
+    def alive_ns(self) -> int:
+        """When the runner last said that it runs."""
+        return self.view[_ALIVE]
+
+    def live(self) -> None:
+        """Say that the runner runs."""
+        self.view[_ALIVE] = time.monotonic_ns()
 
     def unlink(self) -> None:
         """Remove the file; whoever has it open keeps the memory."""
@@ -195,7 +211,15 @@ class Watchdog(Unwatched):
         self._promises = promises
         self._ready = False
         self.timeout_s, self.longest_s = timeout_s, longest_s
+        self._closed = threading.Event()
+        self._life = threading.Thread(target=self._live, name="watchdog-life", daemon=True)
+        self._life.start()
         self.beat = _beat(promises, round(timeout_s * 1e9), self._raise_tripped)  # type: ignore[method-assign]
+
+    def _live(self) -> None:
+        # A thread is right here and nowhere else: this is about a program that is stopped, not about its loop.
+        while not self._closed.wait(ALIVE_S):
+            self._promises.live()
 
     @property
     def tripped(self) -> bool:  # type: ignore[override]
@@ -309,6 +333,8 @@ class Watchdog(Unwatched):
                     remedy="It may be making the rig safe: look at the rig before you end it.",
                 )
         finally:
+            self._closed.set()
+            self._life.join(END_WALL_S)
             self._child.close()
             self._promises.close()
 
@@ -328,7 +354,8 @@ class FedClock:
     """A clock whose sleepers are heard of, for drivers and the way to the safe state.
 
     A driver that waits for an axis sleeps between its questions: each sleep is a pass of that loop, so it promises to
-    be back from it. Where no promise is out none is given.
+    be back from it. A driver asks the time before each exchange, which has a deadline: that is such a pass as well, or a
+    bus with many servos would take longer to be met than a promise lasts. Where no promise is out none is given.
     """
 
     def __init__(self, clock: Clock, watchdog: Unwatched) -> None:
@@ -338,6 +365,7 @@ class FedClock:
         self._slice_ns = round(max(0.5 * watchdog.longest_s, watchdog.longest_s - watchdog.timeout_s) * 1e9)
 
     def now_ns(self) -> int:
+        self._watchdog.keep()
         return self._clock.now_ns()
 
     def sleep_until_ns(self, deadline_ns: int) -> None:

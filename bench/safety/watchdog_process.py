@@ -9,6 +9,7 @@ when it is told to, or once it has dealt with the loss of its runner. What it do
    reset.
 3. A runner that lives gets a short while to make itself safe, which it says by taking its promise back. One that is
    stopped (SIGSTOP), or does not come round, is killed: it holds the ports, and would go on one day.
+   A runner that is stopped or gives no sign of life while the rig has no power is killed as well, after a longer while.
 4. The drives are opened by the same drivers, told to stop and asked whether they have.
 5. What was found is recorded.
 
@@ -46,6 +47,11 @@ POLL_SHARE, LEAST_POLL_S, LONGEST_POLL_S = 0.25, 0.005, 0.25
 ATTEMPTS, PAUSE_S = 5, 0.01
 #: How long the system may take to bury a killed runner [s].
 DEATH_S = 5.0
+
+#: A runner may be stopped so long (SIGSTOP, Ctrl-Z) while the rig has no power [s].
+STOPPED_S = 10.0
+#: It may give no sign of life so long then: its interpreter hangs in a call that lets no thread run [s].
+LIFELESS_S = 30.0
 
 Steps = list[tuple[str, bool, str]]
 
@@ -156,6 +162,8 @@ class Watch:
     news : queue of str
         ``"quit"``, ``"gone"``.
     timeout_s, grace_s : float
+    stopped_s, lifeless_s : float
+        How long a runner may be stopped or give no sign of life while the rig has no power [s].
     """
 
     def __init__(
@@ -167,6 +175,8 @@ class Watch:
         *,
         timeout_s: float,
         grace_s: float = GRACE_S,
+        stopped_s: float = STOPPED_S,
+        lifeless_s: float = LIFELESS_S,
     ) -> None:
         self._promises = promises
         self._hands = hands
@@ -174,6 +184,7 @@ class Watch:
         self._news = news
         self._grace_s = grace_s
         self._poll_s = min(LONGEST_POLL_S, max(LEAST_POLL_S, POLL_SHARE * timeout_s))
+        self._stopped_s, self._lifeless_s = stopped_s, lifeless_s
         self._kept = ""
         self.outcomes: list[Outcome] = []
 
@@ -190,6 +201,9 @@ class Watch:
                     why = "the runner could not bring the enable line low"
                 if self._trip(why, due_ns):
                     continue
+                return
+            if due_ns == Promises.NONE and (why := self._idles_badly(now_ns)):
+                self._end_idle(why)
                 return
             wait_s = self._poll_s
             if due_ns != Promises.NONE:
@@ -210,6 +224,29 @@ class Watch:
             return self._news.get(timeout=max(1e-4, seconds))
         except queue.Empty:
             return ""
+
+    # -- while the rig has no power
+
+    def _idles_badly(self, now_ns: int) -> str:
+        """Say why a runner that drives nothing is to be ended, or nothing."""
+        lifeless_s = (now_ns - self._promises.alive_ns) * 1e-9
+        if lifeless_s >= self._stopped_s and self._runner.stopped():
+            return f"the runner has been stopped for {lifeless_s:.0f} s while it drove nothing"
+        if lifeless_s >= self._lifeless_s and not self._runner.wait(0.0):
+            return f"the runner has given no sign of life for {lifeless_s:.0f} s while it drove nothing"
+        return ""
+
+    def _end_idle(self, why: str) -> None:
+        """End a runner that holds ports and leases and will not use them; look after the rig as after any loss."""
+        outcome = Outcome(why, self._runner.pid)
+        self.outcomes.append(outcome)
+        self._promises.tripped = True  # should the system be slow to end it
+        self._kill(outcome)
+        dropped = self._drop(why, mercy=True)
+        self.outcomes.remove(dropped)
+        outcome.steps += dropped.steps
+        outcome.low_after_s = dropped.low_after_s
+        self._settle(outcome)
 
     # -- what is done when a promise is broken
 
@@ -333,7 +370,14 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         return 2
     news: queue.SimpleQueue[str] = queue.SimpleQueue()
     promises.look(time.monotonic_ns())
-    watch = Watch(promises, hands, runner, news, timeout_s=order["timeout_s"], grace_s=order.get("grace_s", GRACE_S))
+    watch = Watch(
+        promises,
+        hands,
+        runner,
+        news,
+        timeout_s=order["timeout_s"],
+        **{key: order[key] for key in ("grace_s", "stopped_s", "lifeless_s") if key in order},
+    )
     _say({"event": "ready", "pid": os.getpid()})
     _thread(lambda: _listen(news), "watchdog-line")
     _thread(lambda: _wait_for_end(runner, news), "watchdog-runner")
