@@ -278,6 +278,8 @@ class DynamixelBus:
         DriveFault
             A hardware error is still there after the reboot.
         """
+        self._tell_off()
+        self._meeting.await_all()  # who has just got power takes some tenths of a second to start
         self.stop()
         health = self.health()
         for k, servo_id in enumerate(self.ids):
@@ -297,12 +299,10 @@ class DynamixelBus:
             A servo does not say that its motor is off; it is named. All have been told.
         """
         off = self._table.torque_enable
-        torque_off = sync_write(off.address, 1, dict.fromkeys(self.ids, b"\x00"))
         waiting = list(self.ids)
         why: InstrumentError | None = None
         for _ in range(STOP_ATTEMPTS):
-            self._writer.write([0] * len(self.ids), self._now_ns())
-            self._bus.tell(torque_off)
+            self._tell_off()
             still = []
             for servo_id in waiting:
                 try:
@@ -320,6 +320,10 @@ class DynamixelBus:
             where=self._where,
             remedy="Cut the servos' power with the enable line or the e-stop",
         ) from why
+
+    def _tell_off(self) -> None:
+        self._writer.write([0] * len(self.ids), self._now_ns())
+        self._bus.tell(sync_write(self._table.torque_enable.address, 1, dict.fromkeys(self.ids, b"\x00")))
 
     def close(self) -> None:
         """Close the line. The servos go on until their watchdogs trip."""

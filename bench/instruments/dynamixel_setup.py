@@ -97,6 +97,16 @@ class ServoMeeting:
         self._await(servo_id)
         self._set_up(axis)
 
+    def await_all(self) -> None:
+        """Wait until every servo answers a ping: one that has just got its supply has to start first.
+
+        Raises
+        ------
+        InstrumentTimeout
+            One or all of them do not, within the time of a first meeting.
+        """
+        self._find()
+
     # -- who is there -------------------------------------------------------------------------------------------------
 
     def _check_profile(self) -> None:
