@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 JOBS   ?= 2
 PEERS  := zaber-motion moteus xarray h5netcdf silx nanite openpyxl atiiaftt dynamixel-sdk
 
-.PHONY: help setup peers demo demo-joint demo-arm test truth faults lint types check benchmark oldest clean
+.PHONY: help setup peers demo demo-joint demo-arm test truth faults kill-matrix lint types check benchmark oldest clean
 
 help:
 	@echo "make demo       set up, press the simulated phantom, archive it and judge its contact model"
@@ -16,6 +16,7 @@ help:
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
 	@echo "make truth      fifty simulated specimens, thirty joints and ten arms compared with their truth"
 	@echo "make faults     the whole catalogue of faults, and fifty sound rigs of each kind that must raise no alarm"
+	@echo "make kill-matrix  ends the program that drives a rig in every way and state; asks the simulated rig what was left"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
 
@@ -76,6 +77,12 @@ truth: $(VENV)/.arm
 # Every fault makes its own check fail, and no sound rig raises an alarm. `make test` takes the short rows and a sound rig or two.
 faults: $(VENV)/.dev
 	BENCH_FAULT_SEEDS=50 $(BIN)/python -m pytest tests/faults -k catalogue -n $(JOBS) --dist load
+
+# In real time, one cell after the other: for a machine that does nothing else. Half an hour.
+kill-matrix: $(VENV)/.dev
+	rm -f results/kill-matrix.jsonl
+	-$(BIN)/python tests/faults/kill_cells.py --results results/kill-matrix.jsonl
+	$(BIN)/python tests/faults/kill_cells.py --results results/kill-matrix.jsonl --table
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

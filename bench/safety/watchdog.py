@@ -354,8 +354,8 @@ class FedClock:
     """A clock whose sleepers are heard of, for drivers and the way to the safe state.
 
     A driver that waits for an axis sleeps between its questions: each sleep is a pass of that loop, so it promises to
-    be back from it. A driver asks the time before each exchange, which has a deadline: that is such a pass as well, or a
-    bus with many servos would take longer to be met than a promise lasts. Where no promise is out none is given.
+    be back from it. A driver asks the time before each exchange, which has a deadline: that is such a pass as well, or
+    a bus with many servos would take longer to be met than a promise lasts. Where no promise is out none is given.
     """
 
     def __init__(self, clock: Clock, watchdog: Unwatched) -> None:

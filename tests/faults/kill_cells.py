@@ -73,6 +73,10 @@ def _arm_moving(report: Report) -> bool:
     return bool(report["moving"] and not report["braked"])
 
 
+def _powered(report: Report) -> bool:
+    return bool(report["powered"])
+
+
 def _arm_pressing(report: Report) -> bool:
     return bool(report["tip_force_N"] > 1.0 and not report["braked"])
 
@@ -349,7 +353,10 @@ def _look_at_leases(cell: Cell, watchdog: int) -> None:
 
 
 def _look_at_next_run(cell: Cell, twin: TwinProcess, given: dict[str, Any], reached: Callable[[Report], bool]) -> None:
-    """Another program opens the rig and comes to its motion."""
+    """Another program opens the rig and comes to its motion; with an arm, which a person has to bring back to its start
+    first, to its power."""
+    if cell.rig == "full_arm":
+        reached = _powered
     with contextlib.suppress(FileNotFoundError):
         Path(given["trigger"]).unlink()
     said = ""
@@ -387,7 +394,8 @@ def table(cells: Sequence[Cell]) -> str:
     for rig in dict.fromkeys(cell.rig for cell in cells):
         of_rig = {(cell.event, cell.state): cell for cell in cells if cell.rig == rig}
         stated = next(iter(of_rig.values())).stated_s
-        lines += [f"\n### {rig} (stated: {stated * 1e3:.0f} ms)\n", f"| event | {' | '.join(STATES)} |", "|---" * 5 + "|"]
+        lines += [f"\n### {rig} (stated: {stated * 1e3:.0f} ms)\n", f"| event | {' | '.join(STATES)} |"]
+        lines.append("|---" * (1 + len(STATES)) + "|")
         for event in EVENTS:
             lines.append(f"| {event} | {' | '.join(_told(of_rig.get((event, state))) for state in STATES)} |")
     return "\n".join(lines) + "\n"

@@ -21,11 +21,12 @@ import h5py
 
 from bench.archive import RunWriter
 from bench.procedures import perform
-from bench.profile import load_procedure, load_rig, load_specimen, load_twin
+from bench.profile import ArmRig, load_procedure, load_rig, load_specimen, load_twin
 from bench.station import open_station
 
 ROOM_B, DISK_B, PART_B = 96 << 20, 20_000, 4 << 20
 HANG_S = 600
+POWERED_NS = 500_000_000
 
 
 class Event:
@@ -102,6 +103,10 @@ def main(given: dict[str, Any]) -> None:
                 if event.due():
                     event.strike()
             Path(given["results"], "full").write_bytes(b"x" * 2 * DISK_B)
+        if state == "next" and isinstance(station.rig, ArmRig):
+            with station.powered():  # where it stands a person has to see to
+                station.fed_clock.sleep_until_ns(station.clock.now_ns() + POWERED_NS)
+            time.sleep(HANG_S)
         for _ in range(given.get("runs", 50)):
             perform(
                 station, load_procedure(given["procedure"]), specimen,
