@@ -68,7 +68,7 @@ benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
 
 # The whole statement on uncertainty: fifty specimens, thirty joints and ten arms against the twins' truth. `make test` takes
-# twelve, two and none.
+# eight, two and none.
 truth: $(VENV)/.arm
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py
