@@ -1,4 +1,4 @@
-"""A force above its limit, and the e-stop, while the tool presses at 2 mm/s: how far and how long it goes on, by the twin.
+"""A force above its limit, and the e-stop, at 2 mm/s in contact: how far and how long it goes on, as the twin saw it.
 
 What the twin writes down is the truth: neither the sensor's noise nor the bench's own clock is in it.
 """
@@ -14,7 +14,7 @@ import pytest
 
 from bench.errors import SafetyAbort
 from bench.procedures import perform
-from bench.profile import load_procedure, load_rig, load_specimen, load_twin, parse_profile
+from bench.profile import load_procedure, load_specimen, load_twin, parse_profile
 from bench.station import open_station
 
 pytestmark = pytest.mark.slow
