@@ -251,6 +251,7 @@ def test_the_wrist_sensor_can_be_read_at_every_tick(
     """What that costs is told only: a controlled force lasts for seconds."""
     with open_rig("bare_tool", rig="full_arm", seed=1) as station, record(station) as writer:
         recording = ArmRecording(station, writer, planned_s=60.0)
+        station.make_ready()
         recording.start()
         recording.force_ticks(True)
         controller = Sway(recording, 0.1)
