@@ -15,7 +15,7 @@ help:
 	@echo "make test       set up and run every test but the benchmarks"
 	@echo "make benchmark  set up with the peers and run the benchmarks (ratios within one run)"
 	@echo "make truth      fifty simulated specimens, thirty joints and ten arms compared with their truth"
-	@echo "make faults     the whole catalogue of faults, and fifty sound rigs of each kind that must raise no alarm"
+	@echo "make faults     the catalogue of an indenter's faults, and fifty sound ones that must raise no alarm"
 	@echo "make kill-matrix  ends the program that drives a rig in every way and state; asks the simulated rig what was left"
 	@echo "make lint types ruff and the strict type checker"
 	@echo "make oldest     the DAQ client tests on the oldest nidaqmx this project supports"
