@@ -57,18 +57,20 @@ demo-joint: $(VENV)/.set-up
 demo-arm: $(VENV)/.arm
 	$(BIN)/python -m pytest tests/acceptance --rig full_arm --operator "demo"
 
-# One file's tests stay in one process, each of which has a simulated lab of its own. Lab tests of joint and arm want
-# their rigs; those of the arm that take longest are left to `make demo-arm`, whose procedures the tests run in short.
+# One file's tests stay in one process, each of which has a simulated lab of its own; in the files' order, which has the
+# long ones first. Lab tests of joint and arm want their rigs, and run side by side; those of the arm that take longest
+# are left to `make demo-arm`, whose procedures the tests run in short.
 test: $(VENV)/.peers
-	$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile
-	$(BIN)/python -m pytest tests/acceptance --rig single_joint
-	$(BIN)/python -m pytest tests/acceptance/test_arm_identification.py tests/acceptance/test_arm_payload.py --rig full_arm
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest tests/acceptance --rig single_joint & joint=$$!; \
+	  $(BIN)/python -m pytest tests/acceptance/test_arm_identification.py tests/acceptance/test_arm_payload.py --rig full_arm; \
+	  arm=$$?; wait $$joint && exit $$arm
 
 benchmark: $(VENV)/.peers
 	$(BIN)/python -m pytest tests/performance -m performance
 
 # The whole statement on uncertainty: fifty specimens, thirty joints and ten arms against the twins' truth. `make test` takes
-# eight, two and none.
+# five, two and none.
 truth: $(VENV)/.arm
 	BENCH_TRUTH_SEEDS=50 $(BIN)/python -m pytest tests/reference/test_twin_truth.py
 	BENCH_TRUTH_SEEDS=30 $(BIN)/python -m pytest tests/reference/test_joint_truth.py

@@ -24,7 +24,6 @@ SCRIPT = Path(__file__).with_name("kill_cells.py")
     [
         ("indenter", "SIGTERM", "contact"),
         ("indenter", "SIGSTOP", "idle"),
-        ("single_joint", "hung", "contact"),
         ("single_joint", "SIGKILL", "writing"),
     ],
 )

@@ -1,6 +1,6 @@
 """Many simulated specimens, each pressed over the wire: is the force what the twin's hidden truth says it is?
 
-Eight seeds by default; ``make truth`` takes fifty (``BENCH_TRUTH_SEEDS=50``, some minutes), enough to hold the
+Five seeds by default; ``make truth`` takes fifty (``BENCH_TRUTH_SEEDS=50``, some minutes), enough to hold the
 coverage of U between 90 and 99 %. With fewer, the bound is the least count that a true coverage of 95 % gives in 999 of
 1000 cases.
 """
@@ -19,7 +19,7 @@ import pytest
 from scipy.stats import binom
 
 WORKER = Path(__file__).with_name("twin_truth_worker.py")
-SEEDS = int(os.environ.get("BENCH_TRUTH_SEEDS", "8"))
+SEEDS = int(os.environ.get("BENCH_TRUTH_SEEDS", "5"))
 ENOUGH_FOR_COVERAGE = 50
 
 
