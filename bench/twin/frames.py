@@ -57,5 +57,5 @@ class Status:
 FOREVER = -1
 """Read timeout: wait until the bytes come."""
 HEARTBEAT_S = 0.1
-LEASE_S = 0.5
+LEASE_S = 1.5
 """Real-time mode: a client process that is silent for this long [s, wall] is lost."""
