@@ -63,7 +63,7 @@ demo-arm: $(VENV)/.arm
 test: $(VENV)/.peers
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist loadfile --no-loadscope-reorder
 	$(BIN)/python -m pytest tests/acceptance --rig single_joint & joint=$$!; \
-	  $(BIN)/python -m pytest tests/acceptance/test_arm_identification.py tests/acceptance/test_arm_payload.py --rig full_arm; \
+	  $(BIN)/python -m pytest tests/acceptance/test_arm_identification.py --rig full_arm; \
 	  arm=$$?; wait $$joint && exit $$arm
 
 benchmark: $(VENV)/.peers
